@@ -1,0 +1,1 @@
+"""Answer what is already known: an exact cache and a guarded semantic cache."""

@@ -1,0 +1,1 @@
+"""Answer what is simple, on this machine (System 1)."""

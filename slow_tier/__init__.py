@@ -1,0 +1,1 @@
+"""Answer what is complex with any OpenAI-compatible server (System 2)."""
