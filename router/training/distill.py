@@ -147,7 +147,7 @@ def distill(data: Path, work: Path, settings: DistillSettings, device: str) -> P
         ids, mask = pad([rows[i] for i in chosen], device)
         target = torch.from_numpy(targets[chosen].astype(np.float32)).to(device) @ projection
         target = torch.nn.functional.normalize(target, dim=-1)
-        with torch.autocast(device.split(":")[0], dtype=torch.bfloat16):
+        with torch.autocast(device.split(":", maxsplit=1)[0], dtype=torch.bfloat16):
             vectors = model(ids, mask)
         loss = distillation_loss(vectors.float(), target, settings.similarity_weight)
         loss.backward()

@@ -80,7 +80,7 @@ def embed_corpus(texts: Sequence[str], cache: Path, device: str) -> NDArray[np.f
             continue
         teacher = teacher or load_teacher(device)
         # bfloat16 doubles the speed and keeps a cosine above .9999 to the float32 vectors.
-        with torch.autocast(device.split(":")[0], dtype=torch.bfloat16):
+        with torch.autocast(device.split(":", maxsplit=1)[0], dtype=torch.bfloat16):
             vectors = teacher.encode(
                 chunk,
                 batch_size=64,

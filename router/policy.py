@@ -1,0 +1,142 @@
+"""Decide a tier from calibrated probabilities: a pure function behind a Protocol.
+
+The default compares the winning route's probability with one threshold and sends everything
+doubtful to the slow tier (selective classification with a reject option: Geifman & El-Yaniv,
+NeurIPS 2017, arXiv:1705.08500). A custom policy is any object with the same method, named
+``package:object`` in ``policy.implementation``.
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+from router.domain import Reason, Tier
+
+
+class PolicyScore(enum.StrEnum):
+    """Which number is compared with the threshold for a fast route."""
+
+    P_FAST = "p_fast"
+    STRONG_GAIN = "strong_gain"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Signals:
+    """Everything a policy may look at.
+
+    Attributes:
+        probabilities: Calibrated, by route name, masked routes absent; they sum to 1.
+        tiers: Tier by route name, for at least the routes in ``probabilities``.
+        threshold: Probability in [0, 1] a route has to reach.
+        score: Which number decides for fast routes.
+        strong_gain: Expected strong minus weak score, in [-1, 1].
+        typed: The request asks typed questions.
+        typed_to_fast: Typed questions go to a loaded decision model whatever the
+            probabilities say.
+        truncated: The encoder did not read all of the input.
+        language_known: The input is in one of the encoder's languages.
+        in_distribution: The input resembles what the encoder was trained on.
+        remaining_s: Time left before the deadline, seconds.
+        slow_floor_s: Less time than this is not worth a slow call, seconds; 0 = never.
+        max_cost_usd: The caller's limit, ``None`` = none.
+        slow_cost_usd: Expected cost of a slow answer, ``None`` = no limit was asked for.
+        min_quality: Replaces ``threshold`` for this request, ``None`` = keep.
+    """
+
+    probabilities: Mapping[str, float]
+    tiers: Mapping[str, Tier]
+    threshold: float
+    score: PolicyScore = PolicyScore.P_FAST
+    strong_gain: float = 0.0
+    typed: bool = False
+    typed_to_fast: bool = False
+    truncated: bool = False
+    language_known: bool = True
+    in_distribution: bool = True
+    remaining_s: float = math.inf
+    slow_floor_s: float = 0.0
+    max_cost_usd: float | None = None
+    slow_cost_usd: float | None = None
+    min_quality: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What a policy decided.
+
+    Attributes:
+        tier: Where the request goes.
+        reason: Why.
+        route: The route with the highest probability.
+        threshold: The threshold that was applied.
+    """
+
+    tier: Tier
+    reason: Reason
+    route: str
+    threshold: float
+
+
+@runtime_checkable
+class Policy(Protocol):
+    """Anything that turns signals into a verdict; must be pure and fast."""
+
+    def decide(self, signals: Signals) -> Verdict:
+        """Return where the request goes and why."""
+        ...
+
+
+class ThresholdPolicy:
+    """One threshold; everything under it goes to the slow tier."""
+
+    def decide(self, signals: Signals) -> Verdict:
+        """Return the verdict; the reason is the first of the closed enum that applies."""
+        threshold = signals.threshold if signals.min_quality is None else signals.min_quality
+        route = max(signals.probabilities, key=lambda name: signals.probabilities[name])
+
+        def verdict(tier: Tier, reason: Reason) -> Verdict:
+            return Verdict(tier=tier, reason=reason, route=route, threshold=threshold)
+
+        if signals.remaining_s < signals.slow_floor_s:
+            return verdict(Tier.FAST, Reason.DEADLINE)
+        if (
+            signals.max_cost_usd is not None
+            and signals.slow_cost_usd is not None
+            and signals.slow_cost_usd > signals.max_cost_usd
+        ):
+            return verdict(Tier.FAST, Reason.BUDGET)
+        if signals.truncated:
+            return verdict(Tier.SLOW, Reason.INPUT_TRUNCATED)
+        if not signals.language_known:
+            return verdict(Tier.SLOW, Reason.ABSTAINED_LANGUAGE)
+        if not signals.in_distribution:
+            return verdict(Tier.SLOW, Reason.ABSTAINED_OUT_OF_DISTRIBUTION)
+        if signals.typed and signals.typed_to_fast:
+            return verdict(Tier.FAST, Reason.TYPED_QUESTION)
+        tier, reason = _by_threshold(signals, route, threshold)
+        if threshold != signals.threshold:
+            unmoved, _ = _by_threshold(signals, route, signals.threshold)
+            if unmoved is not tier:
+                reason = Reason.BUDGET
+        return verdict(tier, reason)
+
+
+def _by_threshold(signals: Signals, route: str, threshold: float) -> tuple[Tier, Reason]:
+    """Return tier and reason of comparing the winning route's number with ``threshold``."""
+    tier = signals.tiers[route]
+    probability = signals.probabilities[route]
+    if tier is Tier.TOOL:
+        fits = probability >= threshold
+        return (Tier.TOOL, Reason.TOOL_FITS) if fits else (Tier.SLOW, Reason.BELOW_THRESHOLD)
+    if signals.score is PolicyScore.STRONG_GAIN:
+        # The strong model's expected advantage, turned round so that more is safer.
+        if 1.0 - min(1.0, max(0.0, signals.strong_gain)) >= threshold:
+            return Tier.FAST, Reason.CONFIDENT
+        return Tier.SLOW, Reason.CONFIDENT
+    if probability >= threshold:
+        return tier, Reason.CONFIDENT
+    return Tier.SLOW, Reason.BELOW_THRESHOLD
