@@ -278,7 +278,7 @@ class UpstreamConfig(Section):
     def _no_literal_secret(cls, value: Any) -> Any:
         if isinstance(value, str):
             msg = "a secret may not stand in the file; write {env: NAME} or {file: PATH}"
-            raise ValueError(msg)  # noqa: TRY004 - pydantic turns ValueErrors into messages
+            raise ValueError(msg)
         return value
 
 

@@ -179,11 +179,13 @@ class EncoderInput:
     """What the encoder reads of one request.
 
     Attributes:
-        text: The request's text, newest and most important part last.
+        text: The request's own text.
+        context: Earlier turns, oldest first; read from its end as far as room is left.
         tools: The offered tools as text; ``None`` = unknown, empty = none.
     """
 
     text: str
+    context: str = ""
     tools: str | None = None
 
 
