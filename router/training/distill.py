@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -89,6 +89,36 @@ def _learning_rate(shown: int, settings: DistillSettings) -> float:
     return settings.peak_lr * 0.5 * (1.0 + math.cos(math.pi * rest))
 
 
+@dataclass(slots=True)
+class _Run:
+    """Everything a checkpoint holds."""
+
+    model: Student
+    optimiser: torch.optim.Optimizer
+    shown: int = 0
+    step: int = 0
+
+    def save(self, path: Path, settings: DistillSettings) -> None:
+        state = {
+            "model": self.model.state_dict(),
+            "optimiser": self.optimiser.state_dict(),
+            "settings": settings,
+            "shown": self.shown,
+            "step": self.step,
+        }
+        _write(path, state)
+
+    def resume(self, path: Path, settings: DistillSettings) -> None:
+        """Go on from ``path`` if it holds a run with the same settings."""
+        if not path.exists():
+            return
+        state = torch.load(path, weights_only=False)
+        if state["settings"] == settings:
+            self.model.load_state_dict(state["model"])
+            self.optimiser.load_state_dict(state["optimiser"])
+            self.shown, self.step = state["shown"], state["step"]
+
+
 def distill(data: Path, work: Path, settings: DistillSettings, device: str) -> Path:
     """Train the student and return the path of its weights, ``work/student.pt``.
 
@@ -102,89 +132,82 @@ def distill(data: Path, work: Path, settings: DistillSettings, device: str) -> P
     if settings.limit:
         texts = texts[: settings.limit]
     targets = embed_corpus(texts, work / "teacher", device)
-    axes = principal_axes(targets, EMBEDDING_DIM)
-    folder = teacher_folder()
-    tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    projection = torch.from_numpy(principal_axes(targets, EMBEDDING_DIM)).to(device)
+    tokenizer = Tokenizer.from_file(str(teacher_folder() / "tokenizer.json"))
     rows = tokenise(texts, tokenizer, MAX_TOKENS)
     lengths = np.asarray([len(row) for row in rows], dtype=np.int64)
 
-    model = Student(student_config(vocab_size=tokenizer.get_vocab_size())).to(device)
-    initialise_tokens(model, folder)
-    decayed = [p for p in model.parameters() if p.ndim > 1]
-    plain = [p for p in model.parameters() if p.ndim <= 1]
-    optimiser = torch.optim.AdamW(
-        [{"params": decayed, "weight_decay": 0.01}, {"params": plain, "weight_decay": 0.0}],
-        lr=settings.peak_lr,
-        betas=(0.9, 0.98),
-        fused=True,
-    )
+    run = _new_run(tokenizer.get_vocab_size(), settings, device)
     checkpoint = work / "distill.ckpt"
-    shown = step = 0
-    if checkpoint.exists():
-        state = torch.load(checkpoint, weights_only=False)
-        if state["settings"] == settings:
-            model.load_state_dict(state["model"])
-            optimiser.load_state_dict(state["optimiser"])
-            shown, step = state["shown"], state["step"]
-
-    bar = tqdm(total=settings.presentations, initial=shown, desc="distil", unit="text")
-    saved_at = time.monotonic()
-    running: float | None = None
-    model.train()
+    run.resume(checkpoint, settings)
     batches = epochs(
         lengths,
         batch_tokens=settings.batch_tokens,
         max_rows=settings.max_rows,
         seed=settings.seed,
     )
-    for _ in range(step):
+    for _ in range(run.step):
         next(batches)
-    projection = torch.from_numpy(axes).to(device)
-    while shown < settings.presentations:
+    bar = tqdm(total=settings.presentations, initial=run.shown, desc="distil", unit="text")
+    saved_at_s = time.monotonic()
+    running: float | None = None
+    run.model.train()
+    while run.shown < settings.presentations:
         chosen = next(batches)
-        for group in optimiser.param_groups:
-            group["lr"] = _learning_rate(shown, settings)
-        ids, mask = pad([rows[i] for i in chosen], device)
         target = torch.from_numpy(targets[chosen].astype(np.float32)).to(device) @ projection
-        target = torch.nn.functional.normalize(target, dim=-1)
-        with torch.autocast(device.split(":", maxsplit=1)[0], dtype=torch.bfloat16):
-            vectors = model(ids, mask)
-        loss = distillation_loss(vectors.float(), target, settings.similarity_weight)
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimiser.step()
-        optimiser.zero_grad(set_to_none=True)
-        shown += len(chosen)
-        step += 1
-        value = float(loss.detach())
+        value = _step(run, [rows[i] for i in chosen], target, settings, device)
         running = value if running is None else 0.99 * running + 0.01 * value
         bar.update(len(chosen))
         bar.set_postfix(loss=f"{running:.4f}", refresh=False)
-        if time.monotonic() - saved_at > CHECKPOINT_EVERY_S:
-            _save(checkpoint, model, optimiser, settings, shown, step)
-            saved_at = time.monotonic()
+        if time.monotonic() - saved_at_s > CHECKPOINT_EVERY_S:
+            run.save(checkpoint, settings)
+            saved_at_s = time.monotonic()
     bar.close()
-    partial = final.with_suffix(".partial")
-    torch.save({"model": model.state_dict(), "settings": settings, "loss": running}, partial)
-    partial.replace(final)
+    _write(final, {"model": run.model.state_dict(), "settings": settings, "loss": running})
     return final
 
 
-def _save(
-    path: Path,
-    model: Student,
-    optimiser: torch.optim.Optimizer,
+def _new_run(vocabulary: int, settings: DistillSettings, device: str) -> _Run:
+    model = Student(student_config(vocab_size=vocabulary)).to(device)
+    initialise_tokens(model, teacher_folder())
+    optimiser = torch.optim.AdamW(
+        [
+            {"params": [p for p in model.parameters() if p.ndim > 1], "weight_decay": 0.01},
+            {"params": [p for p in model.parameters() if p.ndim <= 1], "weight_decay": 0.0},
+        ],
+        lr=settings.peak_lr,
+        betas=(0.9, 0.98),
+        fused=True,
+    )
+    return _Run(model, optimiser)
+
+
+def _step(
+    run: _Run,
+    rows: list[NDArray[np.int32]],
+    target: torch.Tensor,
     settings: DistillSettings,
-    shown: int,
-    step: int,
-) -> None:
+    device: str,
+) -> float:
+    """Take one optimiser step and return its loss."""
+    for group in run.optimiser.param_groups:
+        group["lr"] = _learning_rate(run.shown, settings)
+    ids, mask = pad(rows, device)
+    with torch.autocast(device.split(":", maxsplit=1)[0], dtype=torch.bfloat16):
+        vectors = run.model(ids, mask)
+    target = torch.nn.functional.normalize(target, dim=-1)
+    loss = distillation_loss(vectors.float(), target, settings.similarity_weight)
+    loss.backward()
+    torch.nn.utils.clip_grad_norm_(run.model.parameters(), 1.0)
+    run.optimiser.step()
+    run.optimiser.zero_grad(set_to_none=True)
+    run.shown += len(rows)
+    run.step += 1
+    return float(loss.detach())
+
+
+def _write(path: Path, state: dict[str, Any]) -> None:
+    """Save through a temporary name, so that a kill never leaves half a file."""
     partial = path.with_suffix(".partial")
-    state = {
-        "model": model.state_dict(),
-        "optimiser": optimiser.state_dict(),
-        "settings": settings,
-        "shown": shown,
-        "step": step,
-    }
     torch.save(state, partial)
     partial.replace(path)

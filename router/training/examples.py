@@ -1,0 +1,284 @@
+"""Build the labelled rows the heads are fitted on.
+
+One row may label several heads and leave others open. A route label is the set of routes
+that would be right: exam questions say fast or slow, an irrelevant tool list says "not tool"
+and no more. The reference pair's weak score decides between fast and slow (score >= .5 is
+fast), as in RouteLLM (Ong et al., arXiv:2406.18665, section 3).
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+import math
+import random
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from router.training.sources import (
+    arena_rows,
+    read_rows,
+    routing_rows,
+    split_of,
+    tool_rows,
+    tool_text,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+ROUTES = ("fast", "slow", "tool")
+FAST, SLOW, TOOL = (frozenset({name}) for name in ROUTES)
+NO_TOOL = FAST | SLOW
+CHARS_PER_TOKEN = 4.0
+CHARS_PER_TOKEN_ZH = 1.6
+INTENTS_PER_CLASS = 40
+
+# Our own reading of which intents a language model can serve alone; every other intent of
+# the two sets asks for live data, an account or an action, hence for a tool.
+_CLINC_ALONE = frozenset(
+    (
+        "definition",
+        "spelling",
+        "translate",
+        "calculator",
+        "recipe",
+        "ingredient_substitution",
+        "cook_time",
+        "food_last",
+        "nutrition_info",
+        "calories",
+        "meal_suggestion",
+        "ingredients_list",
+        "vaccines",
+        "plug_type",
+        "travel_suggestion",
+        "improve_credit_score",
+        "tire_change",
+        "jump_start",
+        "oil_change_how",
+    )
+)
+_HWU_ALONE = frozenset(
+    (
+        "general_quirky",
+        "general_dontcare",
+        "general_praise",
+        "general_explain",
+        "general_affirm",
+        "general_confirm",
+        "general_negate",
+        "general_joke",
+        "qa_definition",
+        "qa_factoid",
+        "qa_maths",
+        "cooking_recipe",
+    )
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Example:
+    """One training row.
+
+    Attributes:
+        text: The request.
+        source: Data set, for reports.
+        split: ``train``, ``dev`` or ``test``.
+        tools: Offered tools; ``None`` = unknown, empty = none.
+        routes: Routes that would be right; empty = no route label.
+        gain: Strong minus weak score, NaN = no label.
+        temperature: Sampling temperature, NaN = no label.
+        log_tokens: Natural logarithm of the answer's tokens, NaN = no label.
+        weight: Weight of the row's route label.
+    """
+
+    text: str
+    source: str
+    split: str
+    tools: str | None = None
+    routes: frozenset[str] = frozenset()
+    gain: float = math.nan
+    temperature: float = math.nan
+    log_tokens: float = math.nan
+    weight: float = 1.0
+
+
+def all_examples(data: Path, *, seed: int) -> list[Example]:
+    """Return every labelled row of the training and dev parts, plus augmented ones."""
+    rows = [
+        *_routing(data),
+        *_tools(data),
+        *_clinc(data),
+        *_hwu(data),
+        *_arena(data),
+        *_belle(data),
+        *_lengths(data),
+    ]
+    return rows + _with_other_tools(rows, data, random.Random(seed))  # noqa: S311 - nothing secret
+
+
+def temperature_tables(data: Path) -> dict[str, dict[str, float]]:
+    """Return the sampling temperature a category, by table."""
+    tables = json.loads((data / "kinds" / "temperature_by_category.json").read_text("utf-8"))
+    return {name: table for name, table in tables.items() if isinstance(table, dict)}
+
+
+def _routing(data: Path) -> list[Example]:
+    temperatures = temperature_tables(data)["routing_sources"]
+    return [
+        Example(
+            text=row["prompt"],
+            source=row["source"],
+            split=row["split"],
+            routes=FAST if row["weak_score"] >= 0.5 else SLOW,
+            gain=row["strong_score"] - row["weak_score"],
+            temperature=temperatures.get(row["source"], math.nan),
+        )
+        for row in routing_rows(data, "train", "dev")
+    ]
+
+
+def _tools(data: Path) -> list[Example]:
+    return [
+        Example(
+            text=row["prompt"],
+            source="bfcl",
+            split="dev" if split_of(row["prompt"]) == "dev" else "train",
+            tools=tool_text(row["functions"]),
+            routes=TOOL if row["tool_fits"] else NO_TOOL,
+            weight=1.0 if row["tool_fits"] else 3.0,
+        )
+        for row in tool_rows(data, live=False)
+    ]
+
+
+def _clinc(data: Path) -> list[Example]:
+    folder = data / "intents" / "clinc150"
+    domains = json.loads((folder / "domains.json").read_text("utf-8"))
+    small_talk = set(domains["small_talk"])
+    with gzip.open(folder / "data_full.json.gz", "rt", encoding="utf-8") as file:
+        parts = json.load(file)
+    rows: list[Example] = []
+    for part, split in (("train", "train"), ("val", "dev")):
+        taken: dict[str, int] = {}
+        for text, intent in parts[part]:
+            taken[intent] = taken.get(intent, 0) + 1
+            alone = intent in small_talk or intent in _CLINC_ALONE
+            if taken[intent] > (100 if alone else INTENTS_PER_CLASS):
+                continue
+            routes = FAST if alone else TOOL
+            rows.append(
+                Example(text=text, source="clinc150", split=split, routes=routes, weight=0.5)
+            )
+    return rows
+
+
+def _hwu(data: Path) -> list[Example]:
+    rows: list[Example] = []
+    for part, split in (("train", "train"), ("valid", "dev")):
+        folder = data / "intents" / "hwu64" / part
+        labels = (folder / "label").read_text("utf-8").splitlines()
+        texts = (folder / "seq.in").read_text("utf-8").splitlines()
+        taken: dict[str, int] = {}
+        for text, label in zip(texts, labels, strict=True):
+            taken[label] = taken.get(label, 0) + 1
+            alone = label in _HWU_ALONE
+            if taken[label] > (160 if alone else INTENTS_PER_CLASS):
+                continue
+            routes = FAST if alone else TOOL
+            rows.append(Example(text=text, source="hwu64", split=split, routes=routes, weight=0.5))
+    return rows
+
+
+def _banking_texts(data: Path) -> list[str]:
+    with (data / "intents" / "banking77" / "train.csv").open(encoding="utf-8") as file:
+        return [row["text"] for row in csv.DictReader(file)]
+
+
+def _arena(data: Path) -> list[Example]:
+    table = temperature_tables(data)["arena_hard_v2"]
+    rows: list[Example] = []
+    for row in arena_rows(data):
+        hard = row["category"] == "hard_prompt"
+        rows.append(
+            Example(
+                text=row["prompt"],
+                source="arena_hard_v2",
+                split="dev" if split_of(row["prompt"]) == "dev" else "train",
+                routes=SLOW if hard else NO_TOOL,
+                temperature=table.get(f"{row['category']}/{row['subcategory']}", math.nan),
+                weight=1.0 if hard else 0.5,
+            )
+        )
+    return rows
+
+
+def _belle(data: Path) -> list[Example]:
+    table = temperature_tables(data)["belle_zh"]
+    rows = read_rows(data / "kinds" / "belle_zh" / "eval_set.json.gz")
+    return [
+        Example(
+            text=row["question"],
+            source="belle_zh",
+            split=split_of(row["question"]),
+            temperature=table.get(row["class"], math.nan),
+        )
+        for row in rows
+        if split_of(row["question"]) != "test"
+    ]
+
+
+def _lengths(data: Path) -> list[Example]:
+    """Return answer lengths; one generator a source, the stronger one where there are two."""
+    wanted = {
+        "arena_hard": "gpt-4-0314",
+        "routellm_gsm8k": "gpt-4-1106-preview",
+        "self_instruct_seed": "human",
+        "belle_zh": "reference",
+    }
+    rows: list[Example] = []
+    for row in read_rows(data / "kinds" / "lengths.jsonl.gz"):
+        if row["split"] == "test" or wanted.get(row["source"]) != row["generator"]:
+            continue
+        chars = CHARS_PER_TOKEN_ZH if row["source"] == "belle_zh" else CHARS_PER_TOKEN
+        rows.append(
+            Example(
+                text=row["prompt"],
+                source=f"lengths:{row['source']}",
+                split=row["split"],
+                routes=NO_TOOL if row["source"] == "self_instruct_seed" else frozenset(),
+                weight=0.5,
+                log_tokens=math.log(max(1.0, row["out_chars"] / chars)),
+            )
+        )
+    return rows
+
+
+def _with_other_tools(rows: list[Example], data: Path, rng: random.Random) -> list[Example]:
+    """Return copies of rows beside tools that do not fit, or beside an empty tool set.
+
+    Breaks the tie between style and need: exam questions, small talk and commands all appear
+    with tool lists that are no help.
+    """
+    lists = [
+        tool_text(row["functions"])
+        for row in tool_rows(data, live=False)
+        if split_of(row["prompt"]) == "train"
+    ]
+    copies: list[Example] = []
+    for row in rows:
+        if not row.routes or row.tools is not None or rng.random() > 0.2:
+            continue
+        if rng.random() < 0.3:
+            if row.routes != TOOL:
+                copies.append(replace(row, tools=""))
+            continue
+        routes = NO_TOOL if row.routes == TOOL else row.routes
+        copies.append(replace(row, tools=rng.choice(lists), routes=routes, gain=math.nan))
+    banking = rng.sample(_banking_texts(data), 300)
+    return copies + [
+        Example(text=text, source="banking77", split="train", routes=TOOL, weight=0.5)
+        for text in banking
+    ]
