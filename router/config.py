@@ -294,7 +294,8 @@ class TextTierConfig(Section):
         revision: Changes when the model changes; part of the cache key.
         connect_timeout_s: Longest wait for a connection to ``url``, seconds.
         context_tokens: Context of the in-process model, tokens.
-        threads: Threads of the in-process model.
+        threads: Threads of the in-process model; more than one spins at barriers, which pays
+            only on cores nobody else uses.
     """
 
     url: str | None = Field(default=None, pattern=r"^https?://[^\s/]+")
@@ -305,7 +306,7 @@ class TextTierConfig(Section):
     revision: str = Field(default="", max_length=128)
     connect_timeout_s: PositiveSeconds = 2.0
     context_tokens: int = Field(default=4_096, ge=128, le=1_048_576)
-    threads: int = Field(default=2, ge=1, le=256)
+    threads: int = Field(default=1, ge=1, le=256)
 
     @model_validator(mode="after")
     def _one_engine(self) -> TextTierConfig:
