@@ -469,7 +469,7 @@ class Question(_message.Message):
     SCORE_FIELD_NUMBER: _builtins.int
     NOUL_FIELD_NUMBER: _builtins.int
     instructions: _builtins.str
-    """What to judge, in words. Required."""
+    """What to judge, in words, at most limits.prompt_bytes bytes. Required."""
     @_builtins.property
     def choice(self) -> Global___Choice:
         """Pick one of several options."""
@@ -512,9 +512,14 @@ class Tool(_message.Message):
     name: _builtins.str
     """Name, 1 to 64 characters of [a-zA-Z0-9_.-]. Required, unique in its set."""
     description: _builtins.str
-    """What the tool does; the router reads it to judge whether the tool fits."""
+    """What the tool does, at most limits.prompt_bytes bytes; the router reads it to judge
+    whether the tool fits.
+    """
     parameters_json_schema: _builtins.str
-    """JSON Schema (draft 2020-12) of the parameters as text; empty means no parameters."""
+    """JSON Schema (draft 2020-12) of the parameters as text, at most 32768 bytes, 2000 values
+    (10000 over all tools) and 64 levels; references stay inside it. Empty means no
+    parameters.
+    """
     def __init__(
         self,
         *,
@@ -657,8 +662,8 @@ class RouteRequest(_message.Message):
     """
     @_builtins.property
     def messages(self) -> _containers.RepeatedCompositeFieldContainer[Global___Message]:
-        """A conversation, oldest turn first, with at least one user turn; contents together at
-        most limits.prompt_bytes bytes.
+        """A conversation, oldest turn first, at most 4096 turns with at least one user turn;
+        contents together at most limits.prompt_bytes bytes.
         """
 
     @_builtins.property
@@ -742,7 +747,9 @@ class CacheControl(_message.Message):
     mode: Global___CacheMode.ValueType
     """What may be read and stored."""
     ttl_s: _builtins.float
-    """Lifetime of the stored answer in seconds, > 0; absent = cache.ttl_s."""
+    """Lifetime of the stored answer in seconds, 0.001 to 31536000; it can only shorten
+    cache.ttl_s. Absent = cache.ttl_s.
+    """
     cacheable: _builtins.bool
     """The prompt looks volatile ("now", "my", ...) but its answer may be stored all the same."""
     def __init__(
@@ -831,8 +838,8 @@ class DecideRequest(_message.Message):
     cache.decision_ttl_s seconds return the earlier decision without running the encoder.
     """
     response_schema: _builtins.str
-    """JSON Schema (draft 2020-12) as text that the answer's text must satisfy; not with
-    `questions`.
+    """JSON Schema (draft 2020-12) as text that the answer's text must satisfy, at most 32768
+    bytes, 2000 values and 64 levels; references stay inside it. Not with `questions`.
     """
     max_output_tokens: _builtins.int
     """Most tokens to generate, 1 to limits.output_tokens; absent = that limit."""
@@ -840,8 +847,8 @@ class DecideRequest(_message.Message):
     """Sampling temperature in [0, 2]; absent = the encoder's prediction."""
     @_builtins.property
     def messages(self) -> _containers.RepeatedCompositeFieldContainer[Global___Message]:
-        """A conversation, oldest turn first, with at least one user turn; contents together at
-        most limits.prompt_bytes bytes.
+        """A conversation, oldest turn first, at most 4096 turns with at least one user turn;
+        contents together at most limits.prompt_bytes bytes.
         """
 
     @_builtins.property
