@@ -256,6 +256,8 @@ class UpstreamConfig(Section):
         api_key: Where the bearer key is read from; null sends none.
         system_prompt: Sent where the caller's messages carry no system message.
         connect_timeout_s: Longest wait for a connection, seconds.
+        read_timeout_s: Longest silence of the server, seconds; null leaves it to the deadline.
+            A server that hangs counts as failed only after this.
         max_attempts: Attempts in all, the first included.
         revision: Changes when the model behind the name changes; part of the cache key.
         input_usd_per_million_tokens: Price of reading.
@@ -268,6 +270,7 @@ class UpstreamConfig(Section):
     api_key: Secret | None = None
     system_prompt: str | None = Field(default=None, max_length=65_536)
     connect_timeout_s: PositiveSeconds = 5.0
+    read_timeout_s: PositiveSeconds | None = None
     max_attempts: int = Field(default=3, ge=1, le=10)
     revision: str = Field(default="", max_length=128)
     input_usd_per_million_tokens: Price | None = None

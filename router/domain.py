@@ -286,13 +286,16 @@ class Answer:
         type: Which field of the wire's ``value`` is meant.
         value: The label of a choice, the level of a score, or P(true) of a noul.
         probabilities: By label; empty where the tier gives none.
-        confidence: Highest probability; ``None`` where the tier gives none.
+        confidence: 1 - H / ln k with the entropy H over the k probabilities, in [0, 1];
+            ``None`` where the tier gives none.
+        answer_confidence: Highest probability; ``None`` where the tier gives none.
     """
 
     type: QuestionType
     value: str | float
     probabilities: Mapping[str, float] = field(default_factory=dict)
     confidence: float | None = None
+    answer_confidence: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

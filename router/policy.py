@@ -97,46 +97,43 @@ class ThresholdPolicy:
         """Return the verdict; the reason is the first of the closed enum that applies."""
         threshold = signals.threshold if signals.min_quality is None else signals.min_quality
         route = max(signals.probabilities, key=lambda name: signals.probabilities[name])
-
-        def verdict(tier: Tier, reason: Reason) -> Verdict:
-            return Verdict(tier=tier, reason=reason, route=route, threshold=threshold)
-
-        if signals.remaining_s < signals.slow_floor_s:
-            return verdict(Tier.FAST, Reason.DEADLINE)
-        if (
-            signals.max_cost_usd is not None
-            and signals.slow_cost_usd is not None
-            and signals.slow_cost_usd > signals.max_cost_usd
-        ):
-            return verdict(Tier.FAST, Reason.BUDGET)
-        if signals.truncated:
-            return verdict(Tier.SLOW, Reason.INPUT_TRUNCATED)
-        if not signals.language_known:
-            return verdict(Tier.SLOW, Reason.ABSTAINED_LANGUAGE)
-        if not signals.in_distribution:
-            return verdict(Tier.SLOW, Reason.ABSTAINED_OUT_OF_DISTRIBUTION)
-        if signals.typed and signals.typed_to_fast:
-            return verdict(Tier.FAST, Reason.TYPED_QUESTION)
-        tier, reason = _by_threshold(signals, route, threshold)
-        if threshold != signals.threshold:
+        forced = _forced(signals)
+        if forced is not None:
+            tier, reason = forced
+        else:
+            tier, reason = _by_threshold(signals, route, threshold)
             unmoved, _ = _by_threshold(signals, route, signals.threshold)
             if unmoved is not tier:
                 reason = Reason.BUDGET
-        return verdict(tier, reason)
+        return Verdict(tier=tier, reason=reason, route=route, threshold=threshold)
+
+
+def _forced(signals: Signals) -> tuple[Tier, Reason] | None:
+    """Return what decides whatever the probabilities say; ``None`` leaves it to them."""
+    over_budget = (
+        signals.max_cost_usd is not None
+        and signals.slow_cost_usd is not None
+        and signals.slow_cost_usd > signals.max_cost_usd
+    )
+    rules = (
+        (signals.remaining_s < signals.slow_floor_s, Tier.FAST, Reason.DEADLINE),
+        (over_budget, Tier.FAST, Reason.BUDGET),
+        (signals.truncated, Tier.SLOW, Reason.INPUT_TRUNCATED),
+        (not signals.language_known, Tier.SLOW, Reason.ABSTAINED_LANGUAGE),
+        (not signals.in_distribution, Tier.SLOW, Reason.ABSTAINED_OUT_OF_DISTRIBUTION),
+        (signals.typed and signals.typed_to_fast, Tier.FAST, Reason.TYPED_QUESTION),
+    )
+    return next(((tier, reason) for applies, tier, reason in rules if applies), None)
 
 
 def _by_threshold(signals: Signals, route: str, threshold: float) -> tuple[Tier, Reason]:
     """Return tier and reason of comparing the winning route's number with ``threshold``."""
     tier = signals.tiers[route]
-    probability = signals.probabilities[route]
-    if tier is Tier.TOOL:
-        fits = probability >= threshold
-        return (Tier.TOOL, Reason.TOOL_FITS) if fits else (Tier.SLOW, Reason.BELOW_THRESHOLD)
-    if signals.score is PolicyScore.STRONG_GAIN:
-        # The strong model's expected advantage, turned round so that more is safer.
-        if 1.0 - min(1.0, max(0.0, signals.strong_gain)) >= threshold:
-            return Tier.FAST, Reason.CONFIDENT
-        return Tier.SLOW, Reason.CONFIDENT
-    if probability >= threshold:
-        return tier, Reason.CONFIDENT
-    return Tier.SLOW, Reason.BELOW_THRESHOLD
+    number = signals.probabilities[route]
+    if tier is not Tier.TOOL and signals.score is PolicyScore.STRONG_GAIN:
+        # The strong model's expected advantage, turned round so that more is safer; it
+        # decides between fast and slow in place of the route probabilities.
+        tier, number = Tier.FAST, 1.0 - min(1.0, max(0.0, signals.strong_gain))
+    if number < threshold:
+        return Tier.SLOW, Reason.BELOW_THRESHOLD
+    return tier, Reason.TOOL_FITS if tier is Tier.TOOL else Reason.CONFIDENT

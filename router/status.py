@@ -7,7 +7,6 @@ Only this module turns an exception into what a caller sees: code, message and r
 from __future__ import annotations
 
 import re
-import traceback
 import uuid
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -35,6 +34,7 @@ from router.errors import (
     Unauthenticated,
     UnknownDecision,
 )
+from router.logs import exception_chain
 
 DOMAIN = "fastslow"
 
@@ -102,7 +102,7 @@ def failure_of(
         if kind in CODES:
             return Failure(code=CODES[kind], message=str(error), details=_details(error))
     error_id = new_error_id()
-    _log.error("internal_error", error_id=error_id, exceptions=_without_messages(error))
+    _log.error("internal_error", error_id=error_id, exceptions=exception_chain(error))
     info = error_details_pb2.ErrorInfo(
         reason="INTERNAL", domain=DOMAIN, metadata={"error_id": error_id}
     )
@@ -154,23 +154,3 @@ def _details(error: Exception) -> tuple[Message, ...]:
 def _reason(error: Exception) -> str:
     """Return the class name as the contract writes words: ``TIER_UNAVAILABLE``."""
     return re.sub(r"(?<!^)(?=[A-Z])", "_", type(error).__name__).upper()
-
-
-def _without_messages(error: BaseException) -> list[dict[str, Any]]:
-    """Return type and frames of an exception with its causes, outermost first.
-
-    Exception messages often quote their input, which may be a user's text, so they are left
-    out; so are source lines, which a reader finds by file and line.
-    """
-    chain: list[dict[str, Any]] = []
-    current: BaseException | None = error
-    while current is not None and len(chain) < 8:
-        frames = [
-            f"{frame.filename}:{frame.lineno} {frame.name}"
-            for frame in traceback.extract_tb(current.__traceback__)
-        ]
-        chain.append({"type": type(current).__qualname__, "frames": frames})
-        current = current.__cause__ or (
-            None if current.__suppress_context__ else current.__context__
-        )
-    return chain

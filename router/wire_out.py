@@ -131,7 +131,11 @@ def _path_step(step: PathStep) -> pb.PathStep:
 
 
 def _answer(answer: Answer) -> pb.Answer:
-    message = pb.Answer(probabilities=answer.probabilities, confidence=answer.confidence)
+    message = pb.Answer(
+        probabilities=answer.probabilities,
+        confidence=answer.confidence,
+        answer_confidence=answer.answer_confidence,
+    )
     if answer.type is QuestionType.CHOICE:
         message.choice = str(answer.value)
     elif answer.type is QuestionType.SCORE:

@@ -198,7 +198,7 @@ def show(response: pb.DecideResponse) -> None:
         for field, value in response.timings.ListFields()
     ]
     answers = [
-        f"{name}: {answer.choice} with probability {answer.confidence:.2f}"
+        f"{name}: {answer.choice} with probability {answer.answer_confidence:.2f}"
         for name, answer in response.answers.items()
     ]
     text = " ".join((response.text or ", ".join(answers)).split())

@@ -1336,6 +1336,7 @@ class Answer(_message.Message):
     NOUL_FIELD_NUMBER: _builtins.int
     PROBABILITIES_FIELD_NUMBER: _builtins.int
     CONFIDENCE_FIELD_NUMBER: _builtins.int
+    ANSWER_CONFIDENCE_FIELD_NUMBER: _builtins.int
     choice: _builtins.str
     """Label of the chosen option."""
     score: _builtins.float
@@ -1343,6 +1344,10 @@ class Answer(_message.Message):
     noul: _builtins.float
     """Probability in [0, 1] that the statement holds."""
     confidence: _builtins.float
+    """1 - H / ln k with the entropy H over the k probabilities, in [0, 1]: 0 = all alike,
+    1 = certain; absent where the tier gives none.
+    """
+    answer_confidence: _builtins.float
     """Highest probability, in [0, 1]; absent where the tier gives none."""
     @_builtins.property
     def probabilities(self) -> _containers.ScalarMap[_builtins.str, _builtins.float]:
@@ -1356,15 +1361,20 @@ class Answer(_message.Message):
         noul: _builtins.float = ...,
         probabilities: _abc.Mapping[_builtins.str, _builtins.float] | None = ...,
         confidence: _builtins.float | None = ...,
+        answer_confidence: _builtins.float | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_confidence", b"_confidence", "choice", b"choice", "confidence", b"confidence", "noul", b"noul", "score", b"score", "value", b"value"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_answer_confidence", b"_answer_confidence", "_confidence", b"_confidence", "answer_confidence", b"answer_confidence", "choice", b"choice", "confidence", b"confidence", "noul", b"noul", "score", b"score", "value", b"value"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_confidence", b"_confidence", "choice", b"choice", "confidence", b"confidence", "noul", b"noul", "probabilities", b"probabilities", "score", b"score", "value", b"value"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_answer_confidence", b"_answer_confidence", "_confidence", b"_confidence", "answer_confidence", b"answer_confidence", "choice", b"choice", "confidence", b"confidence", "noul", b"noul", "probabilities", b"probabilities", "score", b"score", "value", b"value"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__answer_confidence: _TypeAlias = _typing.Literal["answer_confidence"]  # noqa: Y015
+    _WhichOneofArgType__answer_confidence: _TypeAlias = _typing.Literal["_answer_confidence", b"_answer_confidence"]  # noqa: Y015
     _WhichOneofReturnType__confidence: _TypeAlias = _typing.Literal["confidence"]  # noqa: Y015
     _WhichOneofArgType__confidence: _TypeAlias = _typing.Literal["_confidence", b"_confidence"]  # noqa: Y015
     _WhichOneofReturnType_value: _TypeAlias = _typing.Literal["choice", "score", "noul"]  # noqa: Y015
     _WhichOneofArgType_value: _TypeAlias = _typing.Literal["value", b"value"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__answer_confidence) -> _WhichOneofReturnType__answer_confidence | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__confidence) -> _WhichOneofReturnType__confidence | None: ...
     @_typing.overload

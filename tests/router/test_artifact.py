@@ -94,13 +94,14 @@ def test_a_malformed_checksum_line_is_named(folder: Path) -> None:
         ({"features": ["other"]}, "features differ"),
         ({"threshold": 1.5}, "threshold: "),
         ({"routes": ["fast"]}, "routes: "),
-        ({"calibration": {"temperature": 0.0, "bias": [0.0, 0.0, 0.0]}}, "calibration: temperature"),
+        (
+            {"calibration": {"temperature": 0.0, "bias": [0.0, 0.0, 0.0]}},
+            "calibration: temperature",
+        ),
         ({"surprise": 1}, "surprise: "),
     ],
 )
-def test_a_bad_config_names_the_key(
-    folder: Path, changes: dict[str, object], message: str
-) -> None:
+def test_a_bad_config_names_the_key(folder: Path, changes: dict[str, object], message: str) -> None:
     edit_config(folder, **changes)
     with pytest.raises(ArtifactError, match=message):
         load_artifact(folder)

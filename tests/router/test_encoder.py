@@ -23,7 +23,13 @@ def encoder() -> Iterator[Encoder]:
 
 
 def test_every_output_is_in_its_range(encoder: Encoder) -> None:
-    texts = ["Hi", "Prove that there are infinitely many primes.", "x" * 5000, "帮我写一个排序", "\t"]
+    texts = [
+        "Hi",
+        "Prove that there are infinitely many primes.",
+        "x" * 5000,
+        "帮我写一个排序",
+        "\t",
+    ]
     for encoding in encoder.run([EncoderInput(text=text) for text in texts]):
         assert encoding.route_logits.shape == (3,)
         assert np.isfinite(encoding.route_logits).all()

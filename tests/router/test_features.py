@@ -8,7 +8,9 @@ from hypothesis import strategies as st
 from router.features import FEATURE_NAMES, explicit_features
 
 
-def named(text: str, tools: str | None = None, tokens: int = 8, unknown: int = 0) -> dict[str, float]:
+def named(
+    text: str, tools: str | None = None, tokens: int = 8, unknown: int = 0
+) -> dict[str, float]:
     values = explicit_features(text, tools, tokens=tokens, unknown_tokens=unknown)
     return dict(zip(FEATURE_NAMES, values.tolist(), strict=True))
 
