@@ -80,7 +80,7 @@ def _routing_table(routing: dict[str, Any]) -> str:
 
 def _other_table(metrics: dict[str, Any]) -> str:
     tools, temperature = metrics["tools_live"], metrics["temperature"]
-    qqp = metrics["embedding_qqp_auc"]
+    qqp = metrics["embedding_qqp"]
     lines = ["| what | n | figure |", "|---|---|---|"]
     lines.append(
         f"| tool fits, BFCL live categories | {tools['rows']} | balanced accuracy"
@@ -98,6 +98,10 @@ def _other_table(metrics: dict[str, Any]) -> str:
     lines.append(
         f"| embedding, QQP pairs | {qqp['rows']} | AUC {qqp['student']:.3f}"
         f" (teacher {qqp['teacher']:.3f}) |"
+    )
+    lines.append(
+        f"| cosine over {qqp['threshold']}, QQP pairs, no guard | {qqp['rows']} | recall"
+        f" {qqp['recall']:.3f}, negatives hit {qqp['negative_hit_rate']:.3f} (labels are noisy) |"
     )
     for key, row in metrics["abstention"].items():
         lines.append(

@@ -65,7 +65,7 @@ def measure(artifact: Artifact, encoder: Encoder, data: Path, *, device: str) ->
         "operators_first_look": _first_look(artifact, encoder, data),
         "temperature": _temperature(encoder, data),
         "length_spearman": _lengths(encoder, data),
-        "embedding_qqp_auc": _qqp(encoder, data, device),
+        "embedding_qqp": _qqp(artifact, encoder, data, device),
         "abstention": _abstention(encoder, data),
     }
 
@@ -176,7 +176,7 @@ def _lengths(encoder: Encoder, data: Path) -> dict[str, Any]:
     return report
 
 
-def _qqp(encoder: Encoder, data: Path, device: str) -> dict[str, Any]:
+def _qqp(artifact: Artifact, encoder: Encoder, data: Path, device: str) -> dict[str, Any]:
     rows = list(read_rows(data / "cache_pairs" / "qqp_eval_only.jsonl.gz"))[:QQP_ROWS]
     labels = [row["label"] for row in rows]
     sides = [[row[key] for row in rows] for key in ("text_a", "text_b")]
@@ -186,9 +186,19 @@ def _qqp(encoder: Encoder, data: Path, device: str) -> dict[str, Any]:
     ]
     teacher = load_teacher(device)
     theirs = [teacher.encode(s, normalize_embeddings=True, show_progress_bar=False) for s in sides]
-    student_auc = roc_auc_score(labels, (ours[0] * ours[1]).sum(axis=1))
+    similarity = (ours[0] * ours[1]).sum(axis=1)
+    hit = similarity >= artifact.semantic_threshold
+    same = np.asarray(labels) == 1
+    student_auc = roc_auc_score(labels, similarity)
     teacher_auc = roc_auc_score(labels, (theirs[0] * theirs[1]).sum(axis=1))
-    return {"rows": len(rows), "student": float(student_auc), "teacher": float(teacher_auc)}
+    return {
+        "rows": len(rows),
+        "student": float(student_auc),
+        "teacher": float(teacher_auc),
+        "threshold": artifact.semantic_threshold,
+        "recall": float(hit[same].mean()),
+        "negative_hit_rate": float(hit[~same].mean()),
+    }
 
 
 def _abstention(encoder: Encoder, data: Path) -> dict[str, Any]:
