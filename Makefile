@@ -54,7 +54,7 @@ test-interop: $(VENV)/.dev  ## run foreign clients (Node, buf curl) against the 
 test-train: $(VENV)/.train  ## train a tiny artifact on rows made up by the tests, then serve it
 	$(BIN)/python -m pytest -m train $(ARGS)
 
-test-long: $(VENV)/.dev  ## run the slow tests
+test-long: $(VENV)/.dev $(VENV)/.bench  ## run the slow tests
 	$(BIN)/python -m pytest -m slow $(ARGS)
 
 bench: $(VENV)/.bench  ## measure the service against a bare gRPC echo in the same run
