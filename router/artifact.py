@@ -113,8 +113,7 @@ class OutlierDetector:
 
         Scaled by the square root of the dimension, so that training inputs lie around 1.
         """
-        # Row by row in the same order whatever the batch, so that a decision never depends
-        # on the company a request is encoded in.
+        # Row by row: a matrix product may round differently with another number of rows.
         whitened = np.stack([(row - self.mean) @ self.whitening for row in vectors])
         scaled: NDArray[np.float32] = np.sqrt(np.square(whitened).mean(axis=1))
         return scaled

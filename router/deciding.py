@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -12,6 +13,7 @@ from router.errors import RequestUnsatisfiable
 from router.policy import Policy, PolicyScore, Signals
 
 _TOKENS_PER_PRICE = 1_000_000
+_BYTES_PER_TOKEN = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,11 +106,7 @@ class Decider:
 
     def slow_over_budget(self, request: Request, decision: Decision) -> bool:
         """Return whether a slow answer would cost more than the caller allows."""
-        cost_usd = self._slow_cost_usd(
-            request,
-            input_tokens=decision.input_tokens,
-            output_tokens=decision.expected_output_tokens,
-        )
+        cost_usd = self._slow_cost_usd(request, output_tokens=decision.expected_output_tokens)
         limit_usd = request.budget.max_cost_usd
         return cost_usd is not None and limit_usd is not None and cost_usd > limit_usd
 
@@ -142,9 +140,7 @@ class Decider:
                 slow_floor_s=rules.slow_floor_s,
                 max_cost_usd=request.budget.max_cost_usd,
                 slow_cost_usd=self._slow_cost_usd(
-                    request,
-                    input_tokens=encoding.input_tokens,
-                    output_tokens=encoding.output_tokens_p50,
+                    request, output_tokens=encoding.output_tokens_p50
                 ),
                 min_quality=request.budget.min_quality,
             )
@@ -168,10 +164,25 @@ class Decider:
             decided_at_s=self._clock.time_s(),
         )
 
-    def _slow_cost_usd(
-        self, request: Request, *, input_tokens: int, output_tokens: int
-    ) -> float | None:
+    def _slow_cost_usd(self, request: Request, *, output_tokens: int) -> float | None:
         price = self._rules.slow_price
         if request.budget.max_cost_usd is None or price is None:
             return None
-        return price.cost_usd(input_tokens=input_tokens, output_tokens=output_tokens)
+        return price.cost_usd(input_tokens=prompt_tokens(request), output_tokens=output_tokens)
+
+
+def prompt_tokens(request: Request) -> int:
+    """Return about how many tokens an upstream reads of ``request``, all turns and tools.
+
+    Upstreams have tokenizers of their own, so this is an estimate: four bytes of UTF-8 a
+    token, about right for English and on the high side for scripts of three bytes a
+    character.
+    """
+    texts = [message.content for message in request.messages]
+    if request.state is not None:
+        texts.append(request.state.text)
+    texts += [question.instructions for question in request.questions.values()]
+    texts += [part for q in request.questions.values() for option in q.options for part in option]
+    for tool in request.tools or ():
+        texts += [tool.name, tool.description, json.dumps(tool.parameters)]
+    return sum(len(text.encode()) for text in texts) // _BYTES_PER_TOKEN + 1

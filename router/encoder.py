@@ -5,7 +5,6 @@ Forward passes run in a bounded thread pool behind a batcher, never on the event
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -135,13 +134,6 @@ class Encoder:
             item, cost_tokens=self._tokenizer.estimate(item), deadline_s=deadline_s
         )
         return replace(encoding, queue_ns=queue_ns)
-
-    async def encode_many(
-        self, items: Sequence[EncoderInput], *, deadline_s: float
-    ) -> list[Encoding]:
-        """Return the encodings of several inputs, in order, sharing forward passes."""
-        encodings = (self.encode(item, deadline_s=deadline_s) for item in items)
-        return list(await asyncio.gather(*encodings))
 
     def run(self, items: Sequence[EncoderInput]) -> list[Encoding]:
         """Return the encodings of a batch; blocks for the forward pass."""

@@ -86,7 +86,7 @@ class LayaRouter:
         """Return where ``text`` should go.
 
         Raises:
-            ValueError: If ``text`` is blank.
+            ValueError: If ``text`` is blank or no valid Unicode.
         """
         return self.route_many([text])[0]
 
@@ -94,11 +94,14 @@ class LayaRouter:
         """Return where each text should go, in order; texts share forward passes.
 
         Raises:
-            ValueError: If a text is blank, naming its position.
+            ValueError: If a text is blank or no valid Unicode, naming its position.
         """
         for position, text in enumerate(texts):
             if not text.strip():
                 msg = f"texts[{position}]: blank"
+                raise ValueError(msg)
+            if not text.isascii() and any("\ud800" <= c <= "\udfff" for c in text):
+                msg = f"texts[{position}]: holds a lone surrogate, which is no character"
                 raise ValueError(msg)
         # Texts of similar length share a batch: a row is padded to its longest neighbour.
         by_length = sorted(range(len(texts)), key=lambda i: len(texts[i]))

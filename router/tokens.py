@@ -59,7 +59,8 @@ class InputTokenizer:
         window) and then to the end of the context. A text that does not fit alone keeps its
         head and its tail.
         """
-        tools = self._ids(item.tools) if item.tools else []
+        # Only a start of the tools can fit, so only a start is tokenised.
+        tools = self._ids(item.tools[: self._max_tokens * _CHARS_PER_TOKEN]) if item.tools else []
         text, total, cut = self._bounded_ids(item.text)
         room = self._max_tokens - (3 if tools else 2)
         tools = tools[: max(0, min(room // 2, room - min(len(text), room // 2)))]

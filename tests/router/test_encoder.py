@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from router.artifact import load_artifact
-from router.domain import EncoderInput
+from router.domain import EncoderInput, Encoding
 from router.encoder import Encoder
 from router.errors import DeadlinePassed
 from router.features import FEATURE_NAMES
@@ -20,6 +20,10 @@ def encoder() -> Iterator[Encoder]:
     loaded.warm_up()
     yield loaded
     loaded.close()
+
+
+async def encode_all(encoder: Encoder, items: list[EncoderInput]) -> list[Encoding]:
+    return list(await asyncio.gather(*(encoder.encode(i, deadline_s=math.inf) for i in items)))
 
 
 def test_every_output_is_in_its_range(encoder: Encoder) -> None:
@@ -66,7 +70,7 @@ async def test_concurrent_callers_share_passes_and_get_their_own_results(
 ) -> None:
     texts = [f"What is {n} plus {n}?" for n in range(20)]
     items = [EncoderInput(text=t) for t in texts]
-    together = await encoder.encode_many(items, deadline_s=math.inf)
+    together = await encode_all(encoder, items)
     for text, encoding in zip(texts, together, strict=True):
         alone = encoder.run([EncoderInput(text=text)])[0]
         assert float(alone.embedding @ encoding.embedding) > 0.99
@@ -79,9 +83,7 @@ async def test_a_passed_deadline_is_an_error_and_not_a_forward_pass(encoder: Enc
 
 async def test_the_event_loop_runs_on_during_a_forward_pass(encoder: Encoder) -> None:
     ticks = 0
-    running = asyncio.create_task(
-        encoder.encode_many([EncoderInput(text="word " * 120)] * 16, deadline_s=math.inf)
-    )
+    running = asyncio.create_task(encode_all(encoder, [EncoderInput(text="word " * 120)] * 16))
     while not running.done():
         await asyncio.sleep(0)
         ticks += 1

@@ -52,6 +52,11 @@ def test_a_blank_text_is_named_by_its_position(router: LayaRouter, texts: list[s
         router.route_many(texts)
 
 
+def test_a_lone_surrogate_is_named_by_its_position(router: LayaRouter) -> None:
+    with pytest.raises(ValueError, match=r"texts\[0\]: holds a lone surrogate"):
+        router.route("\ud800")
+
+
 def test_a_path_works_as_well_as_a_name() -> None:
     by_path = LayaRouter.from_pretrained(REGISTERED["laya-base"])
     assert by_path.route("Hi").embedding.shape == (256,)

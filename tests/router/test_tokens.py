@@ -73,6 +73,13 @@ def test_tools_do_not_make_a_text_that_fits_look_truncated() -> None:
     assert len(row.ids) <= 16
 
 
+def test_only_the_start_of_a_huge_tool_list_is_read() -> None:
+    start = "tool " * 200
+    near = tokenizer().row(EncoderInput(text="red", tools=start))
+    far = tokenizer().row(EncoderInput(text="red", tools=start + "x" * 2_000_000))
+    assert near.ids.tolist() == far.ids.tolist()
+
+
 def test_no_tools_on_offer_add_no_separator() -> None:
     none = tokenizer().row(EncoderInput(text="red", tools=""))
     assert none.ids.tolist() == [CLS, *ids_of("red"), SEP]
