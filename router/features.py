@@ -40,10 +40,12 @@ _WINDOW_CHARS = 4096
 
 _CODE_MARKS = re.compile(r"[{}\[\]();<>_=#&|\\]")
 _MATH_MARKS = re.compile(r"[+*/^=<>%$\\]")
+# Blanks are [ \t], never \s: that would cross lines, so a run of empty lines would cost its
+# square.
 _CODE_BLOCK = re.compile(
-    r"```|^\s*(?:def|class|import|from|#include|public|SELECT)\b", re.MULTILINE
+    r"```|^[ \t]*(?:def|class|import|from|#include|public|SELECT)\b", re.MULTILINE
 )
-_OPTION_LINE = re.compile(r"^\s*\(?[A-E][.)]\s", re.MULTILINE)
+_OPTION_LINE = re.compile(r"^[ \t]*\(?[A-E][.)]\s", re.MULTILINE)
 _FACT = re.compile(r"\b(?:what|who|whom|whose|when|where|which)\b", re.IGNORECASE)
 _EXPLANATION = re.compile(r"\b(?:why|how|explain|describe|compare)\b", re.IGNORECASE)
 _YES_NO = re.compile(
