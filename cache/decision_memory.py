@@ -2,104 +2,70 @@
 
 A caller that retries under the same business id gets the decision it got before, provided the
 request is the same. Kept apart from the answer cache: short-lived, never matched by meaning.
+A rejected answer leaves the decision as it is: the key promises the same decision, whatever
+became of one answer.
 """
 
 from __future__ import annotations
 
 import math
 import threading
-from collections import OrderedDict
 from collections.abc import Callable
 
+from cache.entry import text_bytes
 from cache.errors import SettingError
-from cache.forward_clock import ForwardClock
+from cache.fair_lru import FairLru
 
 
 class DecisionMemory:
     """Payloads by tenant, decision key and request key; safe to share between threads.
 
-    When full, the oldest decision of the tenant that remembers most is forgotten, so no tenant
-    pushes out another that remembers less than itself.
+    When full, the oldest decision of the tenant that remembers most is forgotten (see
+    :mod:`cache.fair_lru`).
 
     Args:
         ttl_s: How long a decision is remembered, in seconds, > 0.
         max_entries: Most decisions of all tenants together, >= 1.
+        max_bytes: Most bytes of keys and payloads of all tenants together, >= 1.
         clock: Seconds; may step back, which counts as no time passed.
     """
 
-    def __init__(self, *, ttl_s: float, max_entries: int, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, *, ttl_s: float, max_entries: int, max_bytes: int, clock: Callable[[], float]
+    ) -> None:
         if not 0.0 < ttl_s < math.inf:
             msg = f"decision ttl_s must be finite and > 0, got {ttl_s}"
             raise SettingError(msg)
-        if max_entries < 1:
-            msg = f"decision max_entries must be >= 1, got {max_entries}"
-            raise SettingError(msg)
         self._ttl_s = ttl_s
-        self._max_entries = max_entries
-        self._clock = ForwardClock(clock)
         self._lock = threading.Lock()
-        # Oldest first. One TTL for all makes that the order of expiry as well.
-        self._decisions: dict[str, OrderedDict[tuple[str, str], tuple[float, bytes]]] = {}
-        self._entries = 0
+        self._decisions: FairLru[tuple[str, str], bytes] = FairLru(
+            max_entries=max_entries, max_bytes=max_bytes, clock=clock
+        )
 
     def __len__(self) -> int:
-        return self._entries
+        return len(self._decisions)
 
     def recall(self, tenant: str, decision_key: str, request_key: str) -> bytes | None:
         """Return what was remembered under exactly these, None when nothing or too old."""
         with self._lock:
-            self._forget_old(tenant)
-            decisions = self._decisions.get(tenant)
-            found = None if decisions is None else decisions.get((decision_key, request_key))
-            return None if found is None else found[1]
+            self._decisions.expire()
+            return self._decisions.get(tenant, (decision_key, request_key))
 
     def remember(self, tenant: str, decision_key: str, request_key: str, payload: bytes) -> None:
-        """Remember ``payload`` from now on, in place of what was remembered before."""
+        """Remember ``payload`` from now on, in place of what was remembered before.
+
+        One that alone exceeds ``max_bytes`` is not remembered.
+        """
+        size_bytes = len(payload) + text_bytes(decision_key, request_key)
         with self._lock:
-            self._forget_old(tenant)
-            self._remove(tenant, (decision_key, request_key))
-            decisions = self._decisions.setdefault(tenant, OrderedDict())
-            decisions[decision_key, request_key] = (self._clock.now_s() + self._ttl_s, payload)
-            self._entries += 1
-            if self._entries > self._max_entries:
-                self._make_room(newest_tenant=tenant)
-
-    def forget(self, tenant: str, *, request_key: str | None = None) -> int:
-        """Forget the tenant's decisions, or those on one request; return how many."""
-        with self._lock:
-            chosen = [
-                keys for keys in self._decisions.get(tenant, {}) if request_key in (None, keys[1])
-            ]
-            for keys in chosen:
-                self._remove(tenant, keys)
-            return len(chosen)
-
-    def _make_room(self, *, newest_tenant: str) -> None:
-        for tenant in list(self._decisions):
-            self._forget_old(tenant)
-        if self._entries <= self._max_entries:
-            return
-
-        def remembered(tenant: str) -> tuple[int, bool]:
-            newest = tenant == newest_tenant
-            return len(self._decisions[tenant]) - newest, newest
-
-        heaviest = max(self._decisions, key=remembered)
-        self._remove(heaviest, next(iter(self._decisions[heaviest])))
-
-    def _forget_old(self, tenant: str) -> None:
-        now_s = self._clock.now_s()
-        decisions = self._decisions.get(tenant)
-        while decisions:
-            keys, (expires_at_s, _) = next(iter(decisions.items()))
-            if expires_at_s > now_s:
+            self._decisions.expire()
+            if size_bytes > self._decisions.max_bytes:
+                self._decisions.remove(tenant, (decision_key, request_key))
                 return
-            self._remove(tenant, keys)
-
-    def _remove(self, tenant: str, keys: tuple[str, str]) -> None:
-        decisions = self._decisions.get(tenant)
-        if decisions is None or decisions.pop(keys, None) is None:
-            return
-        self._entries -= 1
-        if not decisions:
-            del self._decisions[tenant]
+            self._decisions.put(
+                tenant,
+                (decision_key, request_key),
+                payload,
+                size_bytes=max(1, size_bytes),
+                expires_at_s=self._decisions.now_s() + self._ttl_s,
+            )

@@ -11,12 +11,12 @@ import hashlib
 import json
 import math
 import re
-import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Literal
 
+from cache.composition import compose
 from cache.errors import EntryError, NamespaceError, RequestError
 
 MAX_NESTING = 100
@@ -31,15 +31,16 @@ _BLANK_LINES = re.compile(r"\A(?:[^\S\n]*\n)+")
 
 
 class MissReason(StrEnum):
-    """Why a lookup found nothing; the values are metric labels."""
+    """Why a semantic lookup found nothing; the values are metric labels."""
 
-    NO_EXACT_ENTRY = "no_exact_entry"
     EMPTY = "empty"
     REMOVED_MEANWHILE = "removed_meanwhile"
     BELOW_THRESHOLD = "below_threshold"
+    UNSUITABLE = "unsuitable"
     GUARD_NUMBERS = "guard_numbers"
     GUARD_UNITS = "guard_units"
     GUARD_NEGATION = "guard_negation"
+    GUARD_ORDER = "guard_order"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,20 +50,23 @@ class Namespace:
     Attributes:
         tenant: Owner of the entries; not empty.
         encoder_revision: Fingerprint of the encoder whose embeddings are compared.
-        prompt_template: Hash of template and system prompt.
+        system_prompt: Hash of the system prompt.
         question_schema: Hash of the typed questions or response schema.
+        answer_settings: Hash of what else the caller says about how to answer, such as the
+            sampling temperature.
         tool_set: Hash of the offered tools.
-        slow_model_revision: Revision of the slow tier's model.
+        model_revisions: Hash of the revisions of all models that may answer.
         variant: Experiment variant, where it changes the answer.
         digest: SHA-256 in hex over all of the above, computed.
     """
 
     tenant: str
     encoder_revision: str
-    prompt_template: str
+    system_prompt: str
     question_schema: str
+    answer_settings: str
     tool_set: str
-    slow_model_revision: str
+    model_revisions: str
     variant: str
     digest: str = field(init=False, repr=False, compare=False)
 
@@ -73,10 +77,11 @@ class Namespace:
         parts = (
             self.tenant,
             self.encoder_revision,
-            self.prompt_template,
+            self.system_prompt,
             self.question_schema,
+            self.answer_settings,
             self.tool_set,
-            self.slow_model_revision,
+            self.model_revisions,
             self.variant,
         )
         object.__setattr__(self, "digest", _digest(parts))
@@ -148,6 +153,11 @@ class CacheMiss:
     similarity: float | None
 
 
+def text_bytes(*texts: str) -> int:
+    """Return the bytes of ``texts`` in UTF-8, of lone surrogates too, which have no such form."""
+    return sum(len(text.encode("utf-8", "surrogatepass")) for text in texts)
+
+
 def canonical_text(text: str) -> str:
     r"""Return ``text`` in the form under which equal questions are equal strings.
 
@@ -158,7 +168,7 @@ def canonical_text(text: str) -> str:
     apostrophes): anywhere else they may stand in code or in a string literal, where they
     change the answer. Applying it twice changes nothing.
     """
-    composed = unicodedata.normalize("NFC", text).replace("\r\n", "\n").replace("\r", "\n")
+    composed = compose(text).replace("\r\n", "\n").replace("\r", "\n")
     lines = _BLANK_LINES.sub("", composed).rstrip()
     if "\n" in lines:
         return lines
@@ -200,7 +210,7 @@ def _canonical_json(value: Any, *, field_name: str, depth: int) -> Any:
     if value is None or isinstance(value, bool | int):
         return value
     if isinstance(value, str):
-        return unicodedata.normalize("NFC", value)
+        return compose(value)
     if isinstance(value, float):
         if not math.isfinite(value):
             msg = f"request: {field_name!r} holds a number that is not finite"
@@ -221,7 +231,7 @@ def _canonical_mapping(value: Mapping[Any, Any], *, field_name: str, depth: int)
         if not isinstance(key, str):
             msg = f"request: {field_name!r} has a key of type {type(key).__name__}, not str"
             raise RequestError(msg)
-        composed = unicodedata.normalize("NFC", key)
+        composed = compose(key)
         if composed in canonical:
             msg = f"request: {field_name!r} has two keys that are equal in Unicode NFC"
             raise RequestError(msg)

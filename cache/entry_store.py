@@ -1,21 +1,16 @@
-"""Keep entries within their TTL, a number of entries and a number of bytes.
+"""Keep cache entries findable by key or by serial, within their limits.
 
-Eviction is by least recent use inside one tenant. The tenant chosen is the one that holds the
-most, the entry just stored not counted, so no tenant pushes out another that holds less than
-itself. With a single tenant this is plain LRU.
+Which entry leaves when a limit is reached says :mod:`cache.fair_lru`.
 """
 
 from __future__ import annotations
 
-import heapq
 import itertools
-from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from cache.entry import CacheEntry, Namespace
-from cache.errors import SettingError
-from cache.forward_clock import ForwardClock
+from cache.fair_lru import FairLru
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,35 +28,6 @@ class StoredEntry:
     size_bytes: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TenantUsage:
-    """What one tenant holds, what it lost.
-
-    Attributes:
-        entries: Entries now.
-        size_bytes: Their bytes.
-        evictions: Entries removed since the start because a limit was reached.
-        expirations: Entries removed since the start because their TTL ended.
-    """
-
-    entries: int
-    size_bytes: int
-    evictions: int
-    expirations: int
-
-
-class _Holding:
-    """One tenant's entries, least recently used first, with its counts."""
-
-    __slots__ = ("evictions", "expirations", "serials", "size_bytes")
-
-    def __init__(self) -> None:
-        self.serials: OrderedDict[int, None] = OrderedDict()
-        self.size_bytes = 0
-        self.evictions = 0
-        self.expirations = 0
-
-
 class EntryStore:
     """Entries by namespace and key. Not synchronised: the cache holds the lock.
 
@@ -75,135 +41,74 @@ class EntryStore:
     """
 
     def __init__(self, *, max_entries: int, max_bytes: int, clock: Callable[[], float]) -> None:
-        for name, limit in (("max_entries", max_entries), ("max_bytes", max_bytes)):
-            if limit < 1:
-                msg = f"{name} must be >= 1, got {limit}"
-                raise SettingError(msg)
-        self._max_entries = max_entries
-        self._max_bytes = max_bytes
-        self._clock = ForwardClock(clock)
         self._next_serial = itertools.count()
-        self._entries: dict[int, StoredEntry] = {}
-        self._serials: dict[tuple[str, str], int] = {}
-        self._holdings: dict[str, _Holding] = {}
-        self._size_bytes = 0
-        self._deadlines: list[tuple[float, int]] = []
-
-    def __len__(self) -> int:
-        return len(self._entries)
+        self._by_serial: dict[int, StoredEntry] = {}
+        self._by_key: FairLru[tuple[str, str], StoredEntry] = FairLru(
+            max_entries=max_entries, max_bytes=max_bytes, clock=clock
+        )
 
     def __contains__(self, stored: StoredEntry) -> bool:
-        return stored.serial in self._entries
+        return stored.serial in self._by_serial
 
     def now_s(self) -> float:
         """Return the store's time in seconds, which never decreases."""
-        return self._clock.now_s()
+        return self._by_key.now_s()
 
     def find(self, namespace: Namespace, key: str) -> StoredEntry | None:
         """Return the entry of that key; does not count as a use."""
-        serial = self._serials.get((namespace.digest, key))
-        return None if serial is None else self._entries[serial]
+        return self._by_key.get(namespace.tenant, (namespace.digest, key))
 
     def at(self, serial: int) -> StoredEntry:
         """Return the entry of a serial that the store holds; does not count as a use."""
-        return self._entries[serial]
+        return self._by_serial[serial]
 
     def touch(self, stored: StoredEntry) -> None:
         """Mark a stored entry as the most recently used of its tenant."""
-        self._holdings[stored.entry.namespace.tenant].serials.move_to_end(stored.serial)
+        self._by_key.touch(*_place(stored.entry))
 
     def entries_of(self, tenant: str) -> Iterator[StoredEntry]:
         """Yield the tenant's entries, least recently used first."""
-        holding = self._holdings.get(tenant)
-        if holding is not None:
-            for serial in holding.serials:
-                yield self._entries[serial]
+        return self._by_key.values_of(tenant)
 
-    def usage(self, tenant: str) -> TenantUsage:
-        """Return what the tenant holds; zeros for one never seen."""
-        holding = self._holdings.get(tenant) or _Holding()
-        return TenantUsage(
-            entries=len(holding.serials),
-            size_bytes=holding.size_bytes,
-            evictions=holding.evictions,
-            expirations=holding.expirations,
-        )
+    def size_of(self, tenant: str) -> tuple[int, int]:
+        """Return how many entries the tenant holds, then their bytes."""
+        return self._by_key.size_of(tenant)
 
     def put(self, entry: CacheEntry, *, size_bytes: int) -> tuple[StoredEntry, list[StoredEntry]]:
-        """Store ``entry``; return it in its place, then every entry that had to leave.
-
-        An entry of the same key is replaced, which is not counted as an eviction.
+        """Store ``entry``; return it in its place, then what had to leave for want of room.
 
         Args:
-            entry: Not expired.
-            size_bytes: At most ``max_bytes``.
+            entry: Not expired, of a key that the store does not hold.
+            size_bytes: From 1 to ``max_bytes``.
 
         Raises:
             SettingError: If ``size_bytes`` alone exceeds the limit.
         """
-        if size_bytes > self._max_bytes:
-            msg = f"entry of {size_bytes} bytes exceeds max_bytes = {self._max_bytes}"
-            raise SettingError(msg)
-        displaced = []
-        replaced = self.find(entry.namespace, entry.key)
-        if replaced is not None:
-            self.remove(replaced)
-            displaced.append(replaced)
         stored = StoredEntry(serial=next(self._next_serial), entry=entry, size_bytes=size_bytes)
-        self._place(stored)
-        while len(self._entries) > self._max_entries or self._size_bytes > self._max_bytes:
-            victim = self._victim(newest=stored)
-            self.remove(victim)
-            self._holdings[victim.entry.namespace.tenant].evictions += 1
-            displaced.append(victim)
-        return stored, displaced
+        evicted = self._by_key.put(
+            *_place(entry),
+            stored,
+            size_bytes=size_bytes,
+            expires_at_s=entry.expires_at_s,
+        )
+        self._by_serial[stored.serial] = stored
+        return stored, self._gone(evicted)
 
     def remove(self, stored: StoredEntry) -> None:
         """Take out an entry that the store holds."""
-        del self._entries[stored.serial]
-        del self._serials[stored.entry.namespace.digest, stored.entry.key]
-        holding = self._holdings[stored.entry.namespace.tenant]
-        del holding.serials[stored.serial]
-        holding.size_bytes -= stored.size_bytes
-        self._size_bytes -= stored.size_bytes
+        self._by_key.remove(*_place(stored.entry))
+        self._gone([stored])
 
     def expire(self) -> list[StoredEntry]:
         """Remove and return every entry whose TTL ended."""
-        now_s = self.now_s()
-        expired = []
-        while self._deadlines and self._deadlines[0][0] <= now_s:
-            stored = self._entries.get(heapq.heappop(self._deadlines)[1])
-            if stored is not None:
-                self.remove(stored)
-                self._holdings[stored.entry.namespace.tenant].expirations += 1
-                expired.append(stored)
-        return expired
+        return self._gone(self._by_key.expire())
 
-    def _place(self, stored: StoredEntry) -> None:
-        namespace = stored.entry.namespace
-        self._entries[stored.serial] = stored
-        self._serials[namespace.digest, stored.entry.key] = stored.serial
-        holding = self._holdings.setdefault(namespace.tenant, _Holding())
-        holding.serials[stored.serial] = None
-        holding.size_bytes += stored.size_bytes
-        self._size_bytes += stored.size_bytes
-        heapq.heappush(self._deadlines, (stored.entry.expires_at_s, stored.serial))
-        # Entries removed before their time leave their deadline behind.
-        if len(self._deadlines) > 2 * len(self._entries) + 64:
-            self._deadlines = [(s.entry.expires_at_s, s.serial) for s in self._entries.values()]
-            heapq.heapify(self._deadlines)
+    def _gone(self, removed: Iterable[StoredEntry]) -> list[StoredEntry]:
+        removed = list(removed)
+        for stored in removed:
+            del self._by_serial[stored.serial]
+        return removed
 
-    def _victim(self, *, newest: StoredEntry) -> StoredEntry:
-        """Return the least recently used entry of the tenant that holds the most."""
-        by_entries = len(self._entries) > self._max_entries
-        newest_tenant = newest.entry.namespace.tenant
 
-        def held(tenant: str) -> tuple[int, bool]:
-            holding = self._holdings[tenant]
-            amount = len(holding.serials) if by_entries else holding.size_bytes
-            if tenant == newest_tenant:
-                amount -= 1 if by_entries else newest.size_bytes
-            return amount, tenant == newest_tenant
-
-        serials = self._holdings[max(self._holdings, key=held)].serials
-        return self._entries[next(iter(serials))]
+def _place(entry: CacheEntry) -> tuple[str, tuple[str, str]]:
+    return entry.namespace.tenant, (entry.namespace.digest, entry.key)

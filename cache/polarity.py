@@ -11,9 +11,10 @@ that share no stem ("open" / "close") are not seen.
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator
+
+from cache.composition import compose
 
 _WORD = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)*")
 # "No. 5" numbers something; "no 5" may deny it ("no 5 star hotels").
@@ -101,7 +102,7 @@ def opposed(a: str, b: str) -> bool:
 
 
 def _words(text: str) -> Counter[str]:
-    plain = _HYPHENATED_PREFIX.sub(r"\1", unicodedata.normalize("NFC", text).replace("\u2019", "'"))
+    plain = _HYPHENATED_PREFIX.sub(r"\1", compose(text).replace("\u2019", "'"))
     return Counter(word.casefold() for word in _WORD.findall(_NUMBER_SIGN.sub(" ", plain)))
 
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import NamedTuple
 
+from cache.composition import compose
 from cache.units import unit_of
 
 ORDINAL = "ordinal"
@@ -111,7 +112,7 @@ def quantities(text: str) -> list[Quantity]:
 def _tokens(text: str) -> list[_Token]:
     tokens = []
     end = 0
-    for match in _TOKEN.finditer(unicodedata.normalize("NFC", text)):
+    for match in _TOKEN.finditer(compose(text)):
         kind = match.lastgroup or ""
         tokens.append(_Token(kind, match.group(), match.string[end : match.start()]))
         end = match.end()

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 import threading
-from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
@@ -18,11 +17,11 @@ from numpy.typing import NDArray
 
 from cache import guard
 from cache.admission import StoreRefusal
-from cache.entry import CacheEntry, CacheHit, CacheMiss, MissReason, Namespace
+from cache.entry import CacheEntry, CacheHit, CacheMiss, MissReason, Namespace, text_bytes
 from cache.entry_store import EntryStore, StoredEntry
 from cache.errors import EntryError, SettingError
 from cache.partitions import Partitions
-from cache.statistics import CacheStats, LookupCounts
+from cache.statistics import CacheStats, CountsByTenant
 from cache.vector_index import unit_vector
 
 _FLOAT32_BYTES = 4
@@ -92,23 +91,26 @@ class SemanticCache:
             max_entries=settings.max_entries, max_bytes=settings.max_bytes, clock=clock
         )
         self._partitions = Partitions(dim)
-        self._counts: defaultdict[str, LookupCounts] = defaultdict(LookupCounts)
+        self._counts = CountsByTenant()
 
     def lookup_exact(self, namespace: Namespace, key: str) -> CacheHit | None:
         """Return the answer stored under ``key`` (see :func:`cache.entry.request_key`)."""
         with self._lock:
             self._expire()
             stored = self._store.find(namespace, key)
-            counts = self._counts[namespace.tenant]
             if stored is None:
-                counts.add(CacheMiss(reason=MissReason.NO_EXACT_ENTRY, similarity=None))
                 return None
             hit = self._use(stored, similarity=None)
-            counts.add(hit)
+            self._counts.active(namespace.tenant).add(hit)
             return hit
 
     def lookup_semantic(
-        self, namespace: Namespace, text: str, embedding: NDArray[np.float32]
+        self,
+        namespace: Namespace,
+        text: str,
+        embedding: NDArray[np.float32],
+        *,
+        is_suitable: Callable[[CacheEntry], bool] = lambda _: True,
     ) -> CacheHit | CacheMiss:
         """Return the closest answer over the threshold to which the guard consents.
 
@@ -116,6 +118,8 @@ class SemanticCache:
             namespace: Only its entries are looked at.
             text: What was asked, for the guard.
             embedding: float32, shape ``(dim,)``, norm 1.
+            is_suitable: Whether an entry over the threshold may answer this caller; the guard
+                is asked about those only.
 
         Returns:
             The hit, or the reason at which the closest entry failed.
@@ -128,9 +132,9 @@ class SemanticCache:
             self._expire()
             found = self._partitions.search(namespace, embedding, self._settings.candidates)
             neighbours = [(self._store.at(serial), similarity) for serial, similarity in found]
-        result = self._judge(text, neighbours)
+        result = self._judge(text, neighbours, is_suitable)
         with self._lock:
-            self._counts[namespace.tenant].add(result)
+            self._counts.active(namespace.tenant).add(result)
         return result
 
     def insert(
@@ -169,10 +173,7 @@ class SemanticCache:
             raise EntryError(msg)
         if embedding is not None:
             unit_vector(embedding, self._dim)
-        # A lone surrogate has no UTF-8 form, yet must not fail the insert.
-        size_bytes = len(payload) + sum(
-            len(s.encode("utf-8", "surrogatepass")) for s in (text, key)
-        )
+        size_bytes = len(payload) + text_bytes(text, key)
         size_bytes += 0 if embedding is None else self._dim * _FLOAT32_BYTES
         if size_bytes > self._settings.max_entry_bytes:
             return StoreRefusal.ENTRY_TOO_LARGE
@@ -190,9 +191,14 @@ class SemanticCache:
                 created_at_s=now_s,
                 expires_at_s=now_s + life_s,
             )
-            stored, displaced = self._store.put(entry, size_bytes=size_bytes)
+            replaced = self._store.find(namespace, key)
+            if replaced is not None:
+                self._remove([replaced])
+            stored, evicted = self._store.put(entry, size_bytes=size_bytes)
             self._partitions.add(stored, embedding)
-            self._partitions.discard(displaced)
+            self._partitions.discard(evicted)
+            for lost in evicted:
+                self._counts.active(lost.entry.namespace.tenant).evictions += 1
         return None
 
     def evict(self, tenant: str, key: str) -> bool:
@@ -219,30 +225,31 @@ class SemanticCache:
                 and revision
                 in (None, stored.entry.model_revision, stored.entry.namespace.encoder_revision)
             ]
-            for stored in chosen:
-                self._store.remove(stored)
-            self._partitions.discard(chosen)
+            self._remove(chosen)
             return len(chosen)
 
     def stats(self, tenant: str) -> CacheStats:
         """Return what the tenant holds and its counts; zeros for one never seen."""
         with self._lock:
             self._expire()
-            usage = self._store.usage(tenant)
-            counts = self._counts.get(tenant) or LookupCounts()
+            entries, size_bytes = self._store.size_of(tenant)
+            counts = self._counts.of(tenant)
             return CacheStats(
-                entries=usage.entries,
-                size_bytes=usage.size_bytes,
+                entries=entries,
+                size_bytes=size_bytes,
                 exact_hits=counts.exact_hits,
                 semantic_hits=counts.semantic_hits,
                 misses=dict(counts.misses),
-                evictions=usage.evictions,
-                expirations=usage.expirations,
+                evictions=counts.evictions,
+                expirations=counts.expirations,
                 namespaces=self._partitions.stats(tenant),
             )
 
     def _judge(
-        self, text: str, neighbours: list[tuple[StoredEntry, float]]
+        self,
+        text: str,
+        neighbours: list[tuple[StoredEntry, float]],
+        is_suitable: Callable[[CacheEntry], bool],
     ) -> CacheHit | CacheMiss:
         """Return the first neighbour that may answer, else why the closest may not."""
         if not neighbours:
@@ -252,6 +259,9 @@ class SemanticCache:
             if similarity < self._settings.similarity_threshold:
                 reason = reason or MissReason.BELOW_THRESHOLD
                 break
+            if not is_suitable(stored.entry):
+                reason = reason or MissReason.UNSUITABLE
+                continue
             refused = guard.refusal(text, stored.entry.text)
             if refused is None:
                 with self._lock:
@@ -278,5 +288,13 @@ class SemanticCache:
         found = (self._store.find(n, key) for n in self._partitions.namespaces(tenant))
         return [stored for stored in found if stored is not None]
 
+    def _remove(self, chosen: Iterable[StoredEntry]) -> None:
+        for stored in chosen:
+            self._store.remove(stored)
+            self._partitions.discard([stored])
+
     def _expire(self) -> None:
-        self._partitions.discard(self._store.expire())
+        expired = self._store.expire()
+        self._partitions.discard(expired)
+        for stored in expired:
+            self._counts.active(stored.entry.namespace.tenant).expirations += 1

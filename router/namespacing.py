@@ -40,23 +40,28 @@ class ModelRevisions:
 def namespace_of(request: Request, revisions: ModelRevisions) -> Namespace:
     """Return the part of the cache whose answers could fit ``request``."""
     system = [m.content for m in request.messages if m.role is Role.SYSTEM]
+    schema = request.response_schema
     return Namespace(
         tenant=request.tenant,
         encoder_revision=revisions.encoder,
-        prompt_template=_digest([system, revisions.system_prompts]),
-        # An answer is also bound to how it was to be written: one of 2000 tokens does not fit
-        # a caller who asked for 50, one of the fast tier does not fit a higher min_quality.
+        system_prompt=_digest([system, revisions.system_prompts]),
         question_schema=_digest(
             {
                 "questions": {name: _question(q) for name, q in request.questions.items()},
-                "response_schema": request.response_schema,
+                "response_schema": schema and schema.document,
+            }
+        ),
+        # An answer of 2000 tokens does not fit a caller who asked for 50, one of the fast tier
+        # does not fit a higher min_quality.
+        answer_settings=_digest(
+            {
                 "temperature": request.temperature,
                 "max_output_tokens": request.max_output_tokens,
                 "min_quality": request.budget.min_quality,
             }
         ),
         tool_set=_digest([_tool(tool) for tool in request.tools or ()]),
-        slow_model_revision=", ".join(revisions.text_models),
+        model_revisions=_digest(revisions.text_models),
         variant="",
     )
 

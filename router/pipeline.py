@@ -5,6 +5,7 @@
     exact cache -> encoder (one run), calibration, policy -> semantic cache -> fast -> slow
     after the answer: store it with the same embedding, remember whose decision it was
 
+Identical requests at the same time take turns, so that all but the first find its answer stored.
 The deadline is checked before every stage. Whatever a stage returns is a new value; nothing is
 passed along to be filled in.
 """
@@ -19,7 +20,6 @@ from dataclasses import dataclass, replace
 from router.answer_cache import AnswerCache, FoundAnswer, Place
 from router.answering import TextAnswering
 from router.clock import Clock
-from router.deciding import Decider
 from router.domain import (
     AnsweredBy,
     DecideOutcome,
@@ -32,6 +32,7 @@ from router.domain import (
 from router.errors import RouterError
 from router.ledger import DecisionLedger, LedgerEntry
 from router.reading import Reader, Reading, check_deadline
+from router.single_flight import SingleFlight
 from router.typed_answering import TypedAnswering
 
 
@@ -53,7 +54,6 @@ class Pipeline:
 
     Args:
         reader: Decides on a request.
-        decider: Checks the caller's cost limit before anything is done.
         answers: The answer cache.
         ledger: Decisions by id.
         text: Answers conversations.
@@ -65,7 +65,6 @@ class Pipeline:
         self,
         *,
         reader: Reader,
-        decider: Decider,
         answers: AnswerCache,
         ledger: DecisionLedger,
         text: TextAnswering,
@@ -73,12 +72,12 @@ class Pipeline:
         clock: Clock,
     ) -> None:
         self._reader = reader
-        self._decider = decider
         self._answers = answers
         self._ledger = ledger
         self._text = text
         self._typed = typed
         self._clock = clock
+        self._flights = SingleFlight(clock=clock)
 
     async def route(self, request: Request) -> RouteOutcome:
         """Return where ``request`` should go; no tier is called, no answer looked up.
@@ -87,13 +86,10 @@ class Pipeline:
             RouterError: As `router.errors` says.
         """
         started_ns = self._clock.perf_ns()
-        self._check(request)
+        self._reader.check(request)
         # Unknown tools are not the same as none: only none rules a tool out.
         no_tools = request.tools is not None and not request.tools
-        place = self._answers.place(request)
-        reading = await self._reader.read(
-            request, place.namespace, rpc="route", mask_tools=no_tools
-        )
+        reading = await self._reader.read(request, rpc="route", mask_tools=no_tools)
         self._remember(request, reading.decision)
         total_ns = self._clock.perf_ns() - started_ns
         return RouteOutcome(
@@ -119,7 +115,12 @@ class Pipeline:
         Raises:
             RouterError: As `router.errors` says.
         """
-        async with aclosing(self._run(request, stream=False)) as parts:
+        started_ns, place = self._start(request)
+        shared = place.key if self._answers.may_share(request) else None
+        async with (
+            self._flights.turn(shared, deadline_s=request.deadline_s),
+            aclosing(self._run(request, place, started_ns, stream=False)) as parts,
+        ):
             async for part in parts:
                 if isinstance(part, DecideOutcome):
                     return part
@@ -139,7 +140,8 @@ class Pipeline:
                 takes over.
         """
         sent = False
-        async with aclosing(self._run(request, stream=True)) as parts:
+        started_ns, place = self._start(request)
+        async with aclosing(self._run(request, place, started_ns, stream=True)) as parts:
             async for part in parts:
                 if isinstance(part, DecideOutcome) and part.text and not sent:
                     yield part.text
@@ -147,25 +149,25 @@ class Pipeline:
                 yield part
 
     def record_outcome(self, tenant: str, decision_id: str, *, rejected: bool) -> Report:
-        """Take note of what an answer was worth; a rejected one leaves the cache.
+        """Take note of what a decision was worth; if rejected, its answers leave the cache.
 
         Raises:
             UnknownDecision: No such decision of this tenant is remembered.
         """
         entry = self._ledger.find(decision_id, tenant=tenant)
-        evicted = (
-            rejected
-            and entry.cache_key is not None
-            and self._answers.evict(tenant, entry.cache_key)
-        )
-        return Report(entry=entry, evicted=evicted)
+        keys = entry.cache_keys if rejected else ()
+        evicted = [self._answers.evict(tenant, key) for key in keys]
+        return Report(entry=entry, evicted=any(evicted))
+
+    def _start(self, request: Request) -> tuple[int, Place]:
+        """Return when the work began, in nanoseconds, with where the answer would lie."""
+        started_ns = self._clock.perf_ns()
+        self._reader.check(request)
+        return started_ns, self._answers.place(request)
 
     async def _run(
-        self, request: Request, *, stream: bool
+        self, request: Request, place: Place, started_ns: int, *, stream: bool
     ) -> AsyncGenerator[Decision | str | DecideOutcome, None]:
-        started_ns = self._clock.perf_ns()
-        self._check(request)
-        place = self._answers.place(request)
         searched_ns = self._clock.perf_ns()
         found = self._answers.find_exact(place, request)
         timings = Timings(cache_ns=self._clock.perf_ns() - searched_ns)
@@ -178,12 +180,10 @@ class Pipeline:
             return
         # A typed question is never answered by a tool call.
         no_tools = not request.tools or bool(request.questions)
-        reading = await self._reader.read(
-            request, place.namespace, rpc="decide", mask_tools=no_tools
-        )
+        reading = await self._reader.read(request, rpc="decide", mask_tools=no_tools)
         check_deadline(request, self._clock)
         searched_ns = self._clock.perf_ns()
-        found = self._answers.find_similar(place, request, reading.embedding)
+        found = self._answers.find_similar(place, request, reading)
         cache_ns = timings.cache_ns + self._clock.perf_ns() - searched_ns
         timings = replace(reading.timings, cache_ns=cache_ns)
         if found is not None:
@@ -200,10 +200,6 @@ class Pipeline:
                     yield self._answered(request, place, reading, part, timings, started_ns)
                 else:
                     yield part
-
-    def _check(self, request: Request) -> None:
-        self._decider.check_budget(request)
-        check_deadline(request, self._clock)
 
     async def _answer(
         self, request: Request, decision: Decision, *, stream: bool
@@ -247,7 +243,7 @@ class Pipeline:
         started_ns: int,
     ) -> DecideOutcome:
         """Store a new answer, then return it with the times of every stage."""
-        stored = self._answers.store(place, request, outcome, reading.embedding)
+        stored = self._answers.store(place, request, outcome, reading)
         self._remember(
             request,
             reading.decision,
@@ -273,10 +269,9 @@ class Pipeline:
         answered_by: AnsweredBy | None = None,
         cache_key: str | None = None,
     ) -> None:
-        entry = LedgerEntry(
+        self._ledger.remember(
+            decision.decision_id,
             tenant=request.tenant,
-            tier=decision.tier,
             answered_by=answered_by,
             cache_key=cache_key,
         )
-        self._ledger.remember(decision.decision_id, entry)

@@ -9,13 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cache.decision_memory import DecisionMemory
-from cache.entry import Namespace
 from router.clock import Clock
 from router.deciding import Decider
 from router.domain import Decision, EncoderInput, Encoding, Request, Timings
 from router.encoder_text import encoder_input
 from router.errors import DeadlinePassed
-from router.namespacing import decision_request_key
+from router.namespacing import ModelRevisions, decision_request_key, namespace_of
 from router.stored_answer import dump_decision, load_decision
 
 
@@ -64,25 +63,40 @@ class Reader:
         encoder: Reads the requests.
         decider: Turns what it says into decisions.
         memory: Decisions by the callers' own keys.
+        revisions: Models that a decision depends on.
         clock: For the deadline.
     """
 
     def __init__(
-        self, encoder: TextEncoder, decider: Decider, memory: DecisionMemory, *, clock: Clock
+        self,
+        encoder: TextEncoder,
+        decider: Decider,
+        memory: DecisionMemory,
+        *,
+        revisions: ModelRevisions,
+        clock: Clock,
     ) -> None:
         self._encoder = encoder
         self._decider = decider
         self._memory = memory
+        self._revisions = revisions
         self._clock = clock
 
-    async def read(
-        self, request: Request, namespace: Namespace, *, rpc: str, mask_tools: bool
-    ) -> Reading:
+    def check(self, request: Request) -> None:
+        """Refuse what no decision could be made on in time.
+
+        Raises:
+            RequestUnsatisfiable: If there is nothing to hold its cost limit against.
+            DeadlinePassed: If its deadline is over.
+        """
+        self._decider.check_budget(request)
+        check_deadline(request, self._clock)
+
+    async def read(self, request: Request, *, rpc: str, mask_tools: bool) -> Reading:
         """Return the decision on ``request``.
 
         Args:
             request: What is asked.
-            namespace: Everything beside its words that its answer depends on.
             rpc: The call; decisions of different calls are not mixed.
             mask_tools: Leave tool routes out.
 
@@ -91,7 +105,7 @@ class Reader:
         """
         key = ""
         if request.decision_key:
-            key = decision_request_key(namespace, request, rpc=rpc)
+            key = decision_request_key(namespace_of(request, self._revisions), request, rpc=rpc)
             payload = self._memory.recall(request.tenant, request.decision_key, key)
             if payload is not None:
                 decision, embedding = load_decision(payload)

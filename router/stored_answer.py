@@ -14,14 +14,22 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import ConfigDict, TypeAdapter
 
-from router.domain import Answer, DecideOutcome, Decision
+from router.domain import Answer, AnsweredBy, DecideOutcome, Decision
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredAnswer:
-    """What a cache entry holds."""
+    """What a cache entry holds.
+
+    Attributes:
+        decision: Of the request that was answered.
+        answered_by: The tier that wrote the answer.
+        cacheable: The caller vouched that a volatile-looking answer holds for longer.
+    """
 
     decision: Decision
+    answered_by: AnsweredBy
+    cacheable: bool = False
     text: str = ""
     answers: Mapping[str, Answer] = field(default_factory=dict)
     finish_reason: str = "stop"
@@ -45,11 +53,13 @@ class _DecisionForm(_StoredDecision):
 _DECISIONS: TypeAdapter[_DecisionForm] = TypeAdapter(_DecisionForm)
 
 
-def dump_answer(outcome: DecideOutcome) -> bytes:
-    """Return the bytes to store for ``outcome``."""
+def dump_answer(outcome: DecideOutcome, *, cacheable: bool) -> bytes:
+    """Return the bytes to store for ``outcome``; ``cacheable`` as in `StoredAnswer`."""
     return _ANSWERS.dump_json(
         StoredAnswer(
             decision=outcome.decision,
+            answered_by=outcome.answered_by,
+            cacheable=cacheable,
             text=outcome.text,
             answers=outcome.answers,
             finish_reason=outcome.finish_reason,

@@ -9,8 +9,8 @@ from cache.errors import SettingError
 from cache.testing import ScriptedClock
 
 
-def memory(clock: ScriptedClock, *, max_entries: int = 4) -> DecisionMemory:
-    return DecisionMemory(ttl_s=30.0, max_entries=max_entries, clock=clock)
+def memory(clock: ScriptedClock, *, max_entries: int = 4, max_bytes: int = 1_000) -> DecisionMemory:
+    return DecisionMemory(ttl_s=30.0, max_entries=max_entries, max_bytes=max_bytes, clock=clock)
 
 
 def test_recall_needs_the_same_tenant_key_and_request() -> None:
@@ -76,25 +76,35 @@ def test_a_new_decision_is_kept_even_with_room_for_one() -> None:
     assert decisions.recall("b", "k", "r") == b"2"
 
 
-def test_forgetting_reaches_one_request_or_all_of_one_tenant() -> None:
-    decisions = memory(ScriptedClock())
-    decisions.remember("a", "k1", "r1", b"1")
-    decisions.remember("a", "k2", "r1", b"2")
-    decisions.remember("a", "k1", "r2", b"3")
-    decisions.remember("b", "k1", "r1", b"4")
-    assert decisions.forget("a", request_key="r1") == 2
-    assert decisions.recall("a", "k1", "r2") == b"3"
-    assert decisions.forget("a") == 1
-    assert decisions.forget("nobody") == 0
-    assert decisions.recall("b", "k1", "r1") == b"4"
+def test_bytes_of_keys_and_payload_are_bounded_across_tenants() -> None:
+    decisions = memory(ScriptedClock(), max_bytes=30)
+    decisions.remember("quiet", "k", "r", b"x" * 8)  # 10 bytes
+    decisions.remember("busy", "k1", "r", b"x" * 7)
+    decisions.remember("busy", "k2", "r", b"x" * 7)
+    decisions.remember("busy", "k3", "r", b"x" * 7)  # 40 with the others
+    assert decisions.recall("busy", "k1", "r") is None
+    assert decisions.recall("busy", "k3", "r") == b"x" * 7
+    assert decisions.recall("quiet", "k", "r") == b"x" * 8
+
+
+def test_a_decision_over_the_limit_replaces_the_old_one_by_nothing_and_costs_nobody() -> None:
+    decisions = memory(ScriptedClock(), max_bytes=30)
+    decisions.remember("a", "k", "r", b"old")
+    decisions.remember("b", "k", "r", b"kept")
+    decisions.remember("a", "k", "r", b"x" * 29)
+    assert decisions.recall("a", "k", "r") is None
+    assert decisions.recall("b", "k", "r") == b"kept"
+    decisions.remember("a", "\ud800", "r", b"a lone surrogate")
+    assert len(decisions) == 2
 
 
 @pytest.mark.parametrize("ttl_s", [0.0, -1.0, math.nan, math.inf])
 def test_a_meaningless_ttl_is_refused(ttl_s: float) -> None:
     with pytest.raises(SettingError, match="ttl_s must be finite and > 0"):
-        DecisionMemory(ttl_s=ttl_s, max_entries=1, clock=ScriptedClock())
+        DecisionMemory(ttl_s=ttl_s, max_entries=1, max_bytes=1, clock=ScriptedClock())
 
 
-def test_a_memory_without_room_is_refused() -> None:
-    with pytest.raises(SettingError, match="max_entries must be >= 1, got 0"):
-        DecisionMemory(ttl_s=1.0, max_entries=0, clock=ScriptedClock())
+@pytest.mark.parametrize("name", ["max_entries", "max_bytes"])
+def test_a_memory_without_room_is_refused(name) -> None:
+    with pytest.raises(SettingError, match=f"{name} must be >= 1, got 0"):
+        memory(ScriptedClock(), **{name: 0})

@@ -14,10 +14,11 @@ from cache.errors import EntryError, NamespaceError, RequestError
 FIELDS = (
     "tenant",
     "encoder_revision",
-    "prompt_template",
+    "system_prompt",
     "question_schema",
+    "answer_settings",
     "tool_set",
-    "slow_model_revision",
+    "model_revisions",
     "variant",
 )
 JSON = st.recursive(
@@ -49,12 +50,12 @@ def test_every_field_of_a_namespace_separates_it_from_others(field: str) -> None
 
 def test_a_namespace_does_not_collide_when_text_moves_from_one_field_to_the_next() -> None:
     assert (
-        namespace(prompt_template="ab", question_schema="c").digest
-        != namespace(prompt_template="a", question_schema="bc").digest
+        namespace(system_prompt="ab", question_schema="c").digest
+        != namespace(system_prompt="a", question_schema="bc").digest
     )
     assert (
-        namespace(prompt_template='a","b').digest
-        != namespace(prompt_template="a", question_schema="b").digest
+        namespace(system_prompt='a","b').digest
+        != namespace(system_prompt="a", question_schema="b").digest
     )
 
 

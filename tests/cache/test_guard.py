@@ -152,3 +152,19 @@ def test_numbers_are_read_in_order_with_sign_and_unit() -> None:
 @pytest.mark.parametrize("text", ["1,23," * 8_000, "9" * 40_000, "one and " * 8_000, "un" * 20_000])
 def test_a_hostile_text_is_read_in_linear_time(text: str) -> None:
     assert refusal(text, text + " zebra") is None
+
+
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [
+        ("How do I convert Celsius to Fahrenheit?", "How do I convert Fahrenheit to Celsius?"),
+        ("Is Anna taller than Ben?", "is Ben taller than Anna"),
+    ],
+)
+def test_the_same_words_in_another_order_exchange_roles(a: str, b: str) -> None:
+    assert refusal(a, b) is MissReason.GUARD_ORDER
+    assert refusal(b, a) is MissReason.GUARD_ORDER
+
+
+def test_case_and_punctuation_are_no_other_order() -> None:
+    assert refusal("Who wrote Faust?", "who wrote faust") is None

@@ -10,7 +10,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from cache import guard
+from cache import guard, statistics
 from cache.admission import StoreRefusal
 from cache.entry import CacheHit, CacheMiss, MissReason, Namespace
 from cache.errors import EntryError, SettingError, VectorError
@@ -32,10 +32,11 @@ def namespace(tenant: str = "a", *, variant: str = "", encoder: str = "enc-1") -
     return Namespace(
         tenant=tenant,
         encoder_revision=encoder,
-        prompt_template="",
+        system_prompt="",
         question_schema="",
+        answer_settings="",
         tool_set="",
-        slow_model_revision="",
+        model_revisions="",
         variant=variant,
     )
 
@@ -263,17 +264,45 @@ def test_invalidation_removes_what_fits_every_condition(cache, condition, left) 
 def test_counters_tell_each_kind_of_lookup(cache) -> None:
     insert(cache, namespace(), "k")
     cache.lookup_exact(namespace(), "k")
-    cache.lookup_exact(namespace(), "other")
+    cache.lookup_exact(namespace(), "other")  # no semantic lookup, so no miss
     cache.lookup_semantic(namespace(), "the question", direction(0.0))
     cache.lookup_semantic(namespace(), "not the question", direction(0.0))
     cache.lookup_semantic(namespace(), "the question 5", direction(0.0))
     stats = cache.stats("a")
     assert (stats.exact_hits, stats.semantic_hits) == (1, 1)
     assert stats.misses == {
-        MissReason.NO_EXACT_ENTRY: 1,
         MissReason.GUARD_NEGATION: 1,
         MissReason.GUARD_NUMBERS: 1,
     }
+
+
+def test_an_unsuitable_entry_is_passed_over_for_the_next_closest(cache) -> None:
+    insert(cache, namespace(), "closest", payload=b"weak", embedding=direction(1.0))
+    insert(cache, namespace(), "farther", payload=b"strong", embedding=direction(5.0))
+    insert(cache, namespace(), "far", payload=b"weak", embedding=direction(80.0))
+    asked_about = []
+
+    def is_strong(entry) -> bool:
+        asked_about.append(entry.key)
+        return entry.payload == b"strong"
+
+    hit = cache.lookup_semantic(namespace(), "a question", direction(0.0), is_suitable=is_strong)
+    assert hit.entry.key == "farther"
+    assert asked_about == ["closest", "farther"]
+    cache.evict("a", "farther")
+    miss = cache.lookup_semantic(namespace(), "a question", direction(0.0), is_suitable=is_strong)
+    assert miss.reason is MissReason.UNSUITABLE
+    assert miss.similarity == pytest.approx(math.cos(math.radians(1.0)))
+
+
+def test_counts_are_kept_for_the_tenants_active_last_only(cache, monkeypatch) -> None:
+    monkeypatch.setattr(statistics, "MAX_COUNTED_TENANTS", 2)
+    for tenant in ("first", "second", "first", "third"):
+        cache.lookup_semantic(namespace(tenant), "q", direction(0.0))
+    cache.stats("reads only")
+    misses = [cache.stats(t).misses.get(MissReason.EMPTY, 0) for t in ("first", "second", "third")]
+    assert misses == [2, 0, 1]
+    assert len(cache._counts) == 2
 
 
 def test_an_entry_removed_while_the_guard_reads_is_not_served(cache, monkeypatch) -> None:

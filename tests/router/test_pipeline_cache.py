@@ -1,5 +1,6 @@
 """What is read from the cache, what is stored there."""
 
+import asyncio
 from dataclasses import replace
 
 import numpy as np
@@ -11,8 +12,10 @@ from router.domain import (
     Budget,
     CacheControl,
     CacheMode,
+    Encoding,
     Message,
     Reason,
+    Request,
     Role,
     Tier,
     Tool,
@@ -20,6 +23,7 @@ from router.domain import (
 from router.errors import UnknownDecision
 from router.pipeline_testing import FixedEncoder, ScriptedTime, asked, axis, encoding, routing
 from slow_tier.completion import ToolCall
+from slow_tier.json_schema import JsonSchema
 from slow_tier.testing import ScriptedReply, ScriptedUpstream
 
 PARIS = ScriptedReply(text="Paris")
@@ -144,7 +148,7 @@ async def test_tenants_never_share_an_answer() -> None:
         {"temperature": 0.0},
         {"max_output_tokens": 5},
         {"budget": Budget(min_quality=0.1)},
-        {"response_schema": {"type": "string"}},
+        {"response_schema": JsonSchema({"type": "string"})},
         {"tools": (Tool(name="t", description="", parameters={}),)},
         {"messages": (Message(role=Role.SYSTEM, content="Be brief."), asked().messages[0])},
         {"messages": (*turns("Hello", "Hi"), asked().messages[0])},
@@ -204,6 +208,19 @@ async def test_an_embedding_that_is_not_to_be_trusted_serves_no_similar_request(
         same = await router.decide(asked())
     assert similar.answered_by is AnsweredBy.SLOW_TIER
     assert same.answered_by is AnsweredBy.EXACT_CACHE
+
+
+async def test_a_long_text_serves_no_similar_request() -> None:
+    """2,048 characters are compared with their neighbours, 2,049 are not."""
+    for chars, calls in ((2_048, 1), (2_049, 2)):
+        text = ("a " * 1_025)[: chars - 1]
+        async with (
+            ScriptedUpstream(then=PARIS) as upstream,
+            routing(FixedEncoder(), fast=upstream.url) as router,
+        ):
+            for end in "bc":
+                await router.decide(asked(text + end))
+            assert len(upstream.requests) == calls
 
 
 async def test_bypass_neither_reads_nor_stores() -> None:
@@ -389,6 +406,203 @@ async def test_a_recalled_decision_still_finds_and_stores_similar_answers() -> N
     assert hit.answered_by is AnsweredBy.SEMANTIC_CACHE
     assert hit.decision == replace(first.decision, reason=Reason.SEMANTIC_HIT)
     assert len(encoder.inputs) == 2
+
+
+def near(cosine: float, **probabilities: float) -> Encoding:
+    """Return an encoding of this cosine with the default one."""
+    vector = np.array([cosine, np.sqrt(1 - cosine**2), 0, 0], dtype=np.float32)
+    return encoding(embedding=vector, **probabilities)
+
+
+async def is_shared(
+    first: Request, second: Request, *, said: Encoding, stored_said: Encoding | None = None
+) -> bool:
+    """Return whether the answer to the first request serves the second one."""
+    by_text = {second.messages[-1].content: said}
+    encoder = FixedEncoder(by_text=by_text, default=stored_said or encoding())
+    async with (
+        ScriptedUpstream(then=PARIS) as fast,
+        ScriptedUpstream(then=PARIS) as slow,
+        routing(encoder, fast=fast.url, slow=[slow.url]) as router,
+    ):
+        await router.decide(first)
+        return (await router.decide(second)).answered_by is AnsweredBy.SEMANTIC_CACHE
+
+
+VOUCHED = CacheControl(cacheable=True)
+
+
+@pytest.mark.parametrize(
+    ("stored", "wanted"),
+    [("Price of gold?", "Price of gold today?"), ("Price of gold today?", "Price of gold?")],
+)
+@pytest.mark.parametrize(
+    ("stored_control", "wanted_control", "shared"),
+    [
+        (CacheControl(), CacheControl(), False),
+        (VOUCHED, CacheControl(), False),
+        (CacheControl(), VOUCHED, False),
+        (VOUCHED, VOUCHED, True),
+    ],
+)
+async def test_a_volatile_prompt_shares_an_answer_only_where_both_callers_vouch_for_theirs(
+    stored, wanted, stored_control, wanted_control, shared
+) -> None:
+    first = asked(stored, cache_control=stored_control)
+    second = asked(wanted, cache_control=wanted_control)
+    assert await is_shared(first, second, said=near(0.93)) is shared
+
+
+async def test_a_stored_volatile_answer_serves_the_same_words_only_to_who_vouches_for_them() -> (
+    None
+):
+    text = "What is my balance?"
+    async with (
+        ScriptedUpstream(then=PARIS) as upstream,
+        routing(FixedEncoder(), fast=upstream.url) as router,
+    ):
+        await router.decide(asked(text, cache_control=VOUCHED))
+        vouched = await router.decide(asked(text, cache_control=VOUCHED))
+        other = await router.decide(asked(text))
+    assert vouched.answered_by is AnsweredBy.EXACT_CACHE
+    assert other.answered_by is AnsweredBy.FAST_TIER
+
+
+SURE_SLOW = {"fast": 0.03, "slow": 0.95}
+UNSURE = {"fast": 0.5, "slow": 0.48}
+
+
+@pytest.mark.parametrize(
+    ("stored_said", "said", "shared"),
+    [
+        ({}, {}, True),
+        ({}, SURE_SLOW, False),
+        ({}, UNSURE, False),
+        (SURE_SLOW, {}, True),
+        (SURE_SLOW, SURE_SLOW, True),
+        (UNSURE, UNSURE, True),
+    ],
+)
+async def test_a_fast_answer_serves_only_what_the_fast_tier_is_trusted_with(
+    stored_said, said, shared
+) -> None:
+    second = asked("Which city is the capital of France?")
+    assert (
+        await is_shared(
+            asked(), second, said=near(0.95, **said), stored_said=encoding(**stored_said)
+        )
+        is shared
+    )
+
+
+async def test_a_request_that_is_fast_only_for_lack_of_time_gets_no_fast_answer_of_another() -> (
+    None
+):
+    hurried = asked("Capital of France?", deadline_s=1_005.0)
+    encoder = FixedEncoder(by_text={"Capital of France?": encoding(**SURE_SLOW)})
+    async with (
+        ScriptedUpstream(then=PARIS) as upstream,
+        routing(encoder, fast=upstream.url, policy={"slow_floor_s": 10.0}) as router,
+    ):
+        await router.decide(asked())
+        outcome = await router.decide(hurried)
+    assert outcome.decision.reason is Reason.DEADLINE
+    assert outcome.answered_by is AnsweredBy.FAST_TIER
+
+
+async def test_an_answer_that_the_slow_tier_gave_for_a_failed_fast_one_serves_slow_requests() -> (
+    None
+):
+    encoder = FixedEncoder(by_text={"Capital of France?": encoding(**SURE_SLOW)})
+    async with (
+        ScriptedUpstream(then=ScriptedReply(status=500)) as fast,
+        ScriptedUpstream(then=PARIS) as slow,
+        routing(encoder, fast=fast.url, slow=[slow.url]) as router,
+    ):
+        first = await router.decide(asked())
+        hit = await router.decide(asked("Capital of France?"))
+    assert (first.decision.tier, first.answered_by) == (Tier.FAST, AnsweredBy.SLOW_TIER)
+    assert hit.answered_by is AnsweredBy.SEMANTIC_CACHE
+
+
+async def test_rejecting_a_recalled_decision_evicts_what_an_earlier_call_stored() -> None:
+    request = asked(decision_key="k")
+    async with (
+        ScriptedUpstream(then=PARIS) as upstream,
+        routing(FixedEncoder(), fast=upstream.url) as router,
+    ):
+        first = await router.decide(request)
+        past = await router.decide(replace(request, cache_control=BYPASS))
+        evicted = report(router, first.decision.decision_id, accepted=False)
+        again = await router.decide(request)
+    assert past.decision.decision_id == first.decision.decision_id
+    assert evicted
+    assert again.answered_by is AnsweredBy.FAST_TIER
+
+
+async def decide_at_once(*requests: Request, upstream_reply: ScriptedReply = PARIS):
+    """Return the outcomes of requests that all arrive before the first is answered."""
+    encoder = FixedEncoder(gate=asyncio.Event())
+    async with (
+        ScriptedUpstream(then=upstream_reply) as upstream,
+        routing(encoder, fast=upstream.url) as router,
+    ):
+        tasks = [asyncio.create_task(router.decide(request)) for request in requests]
+        await asyncio.sleep(0)
+        encoder.gate.set()
+        outcomes = await asyncio.gather(*tasks)
+    return [outcome.answered_by for outcome in outcomes], len(upstream.requests)
+
+
+async def test_identical_requests_at_the_same_time_share_one_upstream_call() -> None:
+    answered_by, calls = await decide_at_once(asked(), asked(), asked())
+    assert answered_by == [
+        AnsweredBy.FAST_TIER,
+        AnsweredBy.EXACT_CACHE,
+        AnsweredBy.EXACT_CACHE,
+    ]
+    assert calls == 1
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        asked(cache_control=BYPASS),
+        asked(cache_control=NO_STORE),
+        asked("What is my balance?"),
+    ],
+    ids=["bypass", "no_store", "volatile"],
+)
+async def test_an_answer_that_may_not_be_stored_is_not_shared_either(request_) -> None:
+    answered_by, calls = await decide_at_once(request_, request_)
+    assert answered_by == [AnsweredBy.FAST_TIER] * 2
+    assert calls == 2
+
+
+async def test_an_answer_that_turns_out_unfit_for_the_cache_serves_its_own_request_only() -> None:
+    cut = ScriptedReply(text="Par", finish_reason="length")
+    answered_by, calls = await decide_at_once(asked(), asked(), asked(), upstream_reply=cut)
+    assert answered_by == [AnsweredBy.FAST_TIER] * 3
+    assert calls == 3
+
+
+async def test_a_caller_that_goes_away_does_not_fail_those_who_asked_the_same() -> None:
+    encoder = FixedEncoder(gate=asyncio.Event())
+    async with (
+        ScriptedUpstream(then=PARIS) as upstream,
+        routing(encoder, fast=upstream.url) as router,
+    ):
+        leader, *others = [asyncio.create_task(router.decide(asked())) for _ in range(3)]
+        await asyncio.sleep(0)
+        leader.cancel()
+        encoder.gate.set()
+        outcomes = await asyncio.gather(*others)
+    assert [outcome.answered_by for outcome in outcomes] == [
+        AnsweredBy.FAST_TIER,
+        AnsweredBy.EXACT_CACHE,
+    ]
+    assert leader.cancelled()
+    assert len(upstream.requests) == 1
 
 
 def report(router, decision_id: str, *, accepted: bool, tenant: str = "acme") -> bool:
