@@ -12,23 +12,19 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 
+from router.attempts import SETTINGS, Asking
 from router.clock import Clock
-from router.domain import DecideOutcome, Decision, PathStep, Request, StepOutcome, Tier
+from router.domain import DecideOutcome, Decision, PathStep, Request, Tier
 from router.errors import RequestUnsatisfiable, RouterError, TierUnavailable
-from router.generation import (
-    NOT_CONFIGURED,
-    answered_step,
-    completion_request,
-    failed_step,
-    outcome_of,
-)
-from router.reading import check_deadline
-from router.tiers import Attempt, InvalidTierAnswer, TextTier, TierFailed
-from slow_tier.completion import Completion, CompletionRequest, Delta
+from router.generation import NOT_CONFIGURED, completion_request, outcome_of
+from router.tiers import InvalidTierAnswer, TextTier, TierFailed
+from slow_tier.completion import Completion, CompletionRequest
+from slow_tier.errors import InvalidAnswer
 
-SLOW_SETTING = "slow_tier.upstreams"
-FAST_SETTING = "fast_tier.text"
-_TRIES = {Tier.FAST: 1, Tier.SLOW: 2}  # the slow tier is asked again for an invalid answer
+SLOW_SETTING = SETTINGS[Tier.SLOW]
+FAST_SETTING = SETTINGS[Tier.FAST]
+# Of the time left, the most that a fast tier may take before the slow one gets its turn.
+_FAST_SHARE = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +34,8 @@ class Tiers:
     Attributes:
         fast: The fast tier for text; ``None`` = not configured.
         slow: The slow tier; ``None`` = not configured.
+        fast_timeout_s: Longest wait for an answer of the fast tier to begin, seconds, where the
+            slow tier can take over.
         output_tokens: Most tokens a request may generate.
         over_budget: Whether a slow answer would cost more than the caller allows.
         observe: Told of every step at once, so that those of a request that fails count too.
@@ -45,6 +43,7 @@ class Tiers:
 
     fast: TextTier | None
     slow: TextTier | None
+    fast_timeout_s: float
     output_tokens: int
     over_budget: Callable[[Request, Decision], bool]
     observe: Callable[[PathStep], None] = lambda _: None
@@ -150,88 +149,46 @@ class TextAnswering:
         stream: bool,
         record: Callable[[PathStep], None],
     ) -> AsyncGenerator[str | DecideOutcome, None]:
-        """Yield what one tier generates; every try is recorded.
-
-        Raises:
-            TierFailed: The tier gave no answer, and no text was yielded.
-            TierUnavailable: It failed after text was yielded, so nobody else may take over.
-        """
+        """Yield what one tier generates, as `Asking.answer` does."""
         prompt = completion_request(
             request,
             decision,
             output_tokens=self._tiers.output_tokens,
             with_tools=kind is Tier.SLOW,
         )
-        sent = False
-        for tries_left in reversed(range(_TRIES[kind])):
-            check_deadline(request, self._clock)
-            try:
-                deltas = self._deltas(tier, kind, prompt, request, stream=stream, record=record)
-                async with aclosing(deltas):
-                    async for delta in deltas:
-                        if delta.text:
-                            sent = True
-                            yield delta.text
-                        if delta.completion is not None:
-                            revision = tier.model_revision(delta.completion)
-                            yield outcome_of(
-                                delta.completion, decision, kind=kind, model_revision=revision
-                            )
-            except TierFailed as error:
-                if sent:
-                    msg = f"the answer broke off after its start ({error})"
-                    setting = SLOW_SETTING if kind is Tier.SLOW else FAST_SETTING
-                    raise TierUnavailable(msg, setting=setting) from error
-                if not (isinstance(error, InvalidTierAnswer) and tries_left):
-                    raise
-            else:
-                return
 
-    async def _deltas(
-        self,
-        tier: TextTier,
-        kind: Tier,
-        prompt: CompletionRequest,
-        request: Request,
-        *,
-        stream: bool,
-        record: Callable[[PathStep], None],
-    ) -> AsyncGenerator[Delta, None]:
-        """Yield one try, its steps recorded, its completion checked."""
+        def accept(completion: Completion) -> DecideOutcome:
+            cut = prompt.response_schema is not None and completion.finish_reason != "stop"
+            if cut and kind is Tier.FAST:
+                raise InvalidAnswer(upstream=completion.upstream, reason="cut short")
+            revision = tier.model_revision(completion)
+            return outcome_of(completion, decision, kind=kind, model_revision=revision)
 
-        def failed(attempt: Attempt) -> None:
-            step = failed_step(attempt, kind=kind)
-            if step is not None:
-                record(step)
+        def ask_again(failure: TierFailed) -> CompletionRequest | None:
+            # The slow tier answers an invalid answer of the fast one.
+            once_more = kind is Tier.SLOW and isinstance(failure, InvalidTierAnswer)
+            return prompt if once_more else None
 
-        deltas = tier.generate(
+        asking = Asking(tier=tier, kind=kind, accept=accept, ask_again=ask_again, record=record)
+        parts = asking.answer(
             prompt,
-            deadline_s=request.deadline_s,
+            request,
+            start_by_s=self._start_by_s(kind, request, decision),
             stream=stream and prompt.response_schema is None,
-            on_attempt=failed,
+            clock=self._clock,
         )
-        try:
-            async with aclosing(deltas):
-                async for delta in deltas:
-                    if delta.completion is not None:
-                        step = answered_step(delta.completion, kind=kind)
-                        if kind is Tier.FAST and _is_cut_json(prompt, delta.completion):
-                            step = replace(
-                                step, outcome=StepOutcome.INVALID_ANSWER, detail="cut short"
-                            )
-                        record(step)
-                        if step.outcome is StepOutcome.INVALID_ANSWER:
-                            raise InvalidTierAnswer(upstream=step.upstream, detail=step.detail)
-                    yield delta
-        except ValueError as error:
-            if prompt.response_schema is None:
-                raise
-            msg = "it refers to something that it does not contain"
-            raise RequestUnsatisfiable(msg, field="response_schema") from error
+        async with aclosing(parts):
+            async for part in parts:
+                yield part
 
-
-def _is_cut_json(prompt: CompletionRequest, completion: Completion) -> bool:
-    return prompt.response_schema is not None and completion.finish_reason != "stop"
+    def _start_by_s(self, kind: Tier, request: Request, decision: Decision) -> float:
+        """Return when to stop waiting for a tier to begin: early where another can take over."""
+        tiers = self._tiers
+        if kind is Tier.SLOW or tiers.slow is None or tiers.over_budget(request, decision):
+            return request.deadline_s
+        now_s = self._clock.monotonic_s()
+        share_s = _FAST_SHARE * (request.deadline_s - now_s)
+        return now_s + min(tiers.fast_timeout_s, share_s)
 
 
 def _nobody_answered(request: Request, failure: TierFailed | None) -> RouterError:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -143,6 +144,15 @@ class CacheControl:
     cacheable: bool = False
 
 
+class ResponseSchema(Protocol):
+    """A compiled JSON Schema that an answer has to satisfy, handed on to the tiers."""
+
+    @property
+    def document(self) -> Mapping[str, object]:
+        """The schema as the caller wrote it."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
     """A validated request.
@@ -168,7 +178,7 @@ class Request:
     labels: Mapping[str, str] = field(default_factory=dict)
     decision_key: str = ""
     budget: Budget = Budget()
-    response_schema: Mapping[str, object] | None = None
+    response_schema: ResponseSchema | None = None
     max_output_tokens: int | None = None
     temperature: float | None = None
     cache_control: CacheControl = CacheControl()

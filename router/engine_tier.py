@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 
 from fast_tier.errors import DeadlineExceeded, FastTierError
-from fast_tier.text_engine import TextCompletion, TextEngine
+from fast_tier.text_engine import TextCompletion, TextDelta, TextEngine
+from router.clock import Clock
 from router.errors import DeadlinePassed
 from router.tiers import Attempt, InvalidTierAnswer, TierFailed, model_revision
 from slow_tier.completion import Completion, CompletionRequest, Delta, Usage
@@ -22,15 +24,13 @@ class EngineTier:
     Args:
         engine: Generates.
         system_prompt: What the engine was loaded with.
-        perf_ns: Nanoseconds, for durations.
+        clock: For durations and for when to give up.
     """
 
-    def __init__(
-        self, engine: TextEngine, *, system_prompt: str, perf_ns: Callable[[], int]
-    ) -> None:
+    def __init__(self, engine: TextEngine, *, system_prompt: str, clock: Clock) -> None:
         self._engine = engine
         self._system_prompt = system_prompt
-        self._perf_ns = perf_ns
+        self._clock = clock
 
     @property
     def models(self) -> tuple[str, ...]:
@@ -47,14 +47,15 @@ class EngineTier:
         request: CompletionRequest,
         *,
         deadline_s: float,
+        start_by_s: float,
         stream: bool,
         on_attempt: Callable[[Attempt], None],
     ) -> AsyncGenerator[Delta, None]:
         """Yield an answer as `router.tiers.TextTier.generate` says."""
-        started_ns = self._perf_ns()
+        started_ns = self._clock.perf_ns()
 
         def failed(outcome: str, detail: str) -> None:
-            elapsed_ns = self._perf_ns() - started_ns
+            elapsed_ns = self._clock.perf_ns() - started_ns
             on_attempt(
                 Attempt(upstream=_IN_PROCESS, outcome=outcome, elapsed_ns=elapsed_ns, detail=detail)
             )
@@ -67,6 +68,8 @@ class EngineTier:
                 deadline_s=deadline_s,
                 seed=request.seed,
             )
+            if start_by_s < deadline_s:
+                deltas = self._started_in_time(deltas, start_by_s, streamed=stream)
             async with aclosing(deltas):
                 async for delta in deltas:
                     if delta.completion is not None:
@@ -77,12 +80,34 @@ class EngineTier:
         except DeadlineExceeded:
             msg = "the deadline passed while an answer was being generated"
             raise DeadlinePassed(msg) from None
+        except TimeoutError:  # the base class of the one above
+            failed("timeout", "no answer began in time")
+            raise TierFailed(upstream=_IN_PROCESS, detail="timeout") from None
         except InvalidAnswer as error:
             failed(error.outcome, error.reason)
             raise InvalidTierAnswer(upstream=_IN_PROCESS, detail=error.reason) from error
         except FastTierError as error:
             failed(type(error).__name__, "")
             raise TierFailed(upstream=_IN_PROCESS, detail=type(error).__name__) from error
+
+    async def _started_in_time(
+        self, deltas: AsyncGenerator[TextDelta, None], start_by_s: float, *, streamed: bool
+    ) -> AsyncGenerator[TextDelta, None]:
+        """Yield the deltas, the first one, or without streaming every one, in time.
+
+        Raises:
+            TimeoutError: If ``start_by_s`` passes before.
+        """
+        waiting = True
+        async with aclosing(deltas):
+            while True:
+                wait_s = start_by_s - self._clock.monotonic_s() if waiting else None
+                async with asyncio.timeout(wait_s):
+                    delta = await anext(deltas, None)
+                if delta is None:
+                    return
+                yield delta
+                waiting = not streamed
 
     def model_revision(self, completion: Completion) -> str:
         """Return the model with the checksum of its file."""

@@ -13,9 +13,9 @@ from router.domain import (
     Timings,
     ToolCall,
 )
-from router.errors import RequestUnsatisfiable
 from router.tiers import Attempt
 from slow_tier.completion import ChatMessage, Completion, CompletionRequest, ToolDefinition
+from slow_tier.json_schema import JsonSchema
 
 _ANSWERED_BY = {Tier.FAST: AnsweredBy.FAST_TIER, Tier.SLOW: AnsweredBy.SLOW_TIER}
 _FAILED = {Tier.FAST: StepOutcome.FAST_TIER_FAILED, Tier.SLOW: StepOutcome.SLOW_TIER_FAILED}
@@ -32,31 +32,23 @@ def completion_request(
 
     The length that the encoder expects is a hint for the caller; what cuts an answer is the
     caller's own limit, else ``output_tokens``.
-
-    Raises:
-        RequestUnsatisfiable: A tool that chat-completion servers refuse.
     """
+    schema = request.response_schema
+    assert schema is None or isinstance(schema, JsonSchema)  # the domain knows no tier
     return CompletionRequest(
         messages=tuple(ChatMessage(role=m.role.value, content=m.content) for m in request.messages),
         temperature=decision.sampling_temperature,
         max_output_tokens=request.max_output_tokens or output_tokens,
         tools=_tools(request) if with_tools else (),
-        response_schema=request.response_schema,
+        response_schema=schema,
     )
 
 
 def _tools(request: Request) -> tuple[ToolDefinition, ...]:
-    definitions = []
-    for index, tool in enumerate(request.tools or ()):
-        try:
-            definition = ToolDefinition(
-                name=tool.name, description=tool.description, parameters=tool.parameters
-            )
-        except ValueError:
-            msg = "the slow tier takes names of letters, digits, '_' or '-', with a JSON schema"
-            raise RequestUnsatisfiable(msg, field=f"tools.tools[{index}]") from None
-        definitions.append(definition)
-    return tuple(definitions)
+    return tuple(
+        ToolDefinition(name=tool.name, description=tool.description, parameters=tool.parameters)
+        for tool in request.tools or ()
+    )
 
 
 def outcome_of(

@@ -1,8 +1,7 @@
 """Checks of JSON documents that arrive as text: states and JSON Schemas.
 
-Checking a schema against the meta-schema costs about 0.2 ms a subschema, so bytes, values and
-depth are bounded before that, and schemas seen lately are remembered: clients send the same
-tools with every request.
+Schemas seen lately are remembered with what was compiled of them: clients send the same tools
+with every request.
 """
 
 from __future__ import annotations
@@ -11,18 +10,13 @@ import functools
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from jsonschema import Draft202012Validator
-from jsonschema.exceptions import SchemaError
-from referencing import Registry
-from referencing.exceptions import Unresolvable
-from referencing.jsonschema import DRAFT202012
-
 from router.errors import InvalidRequest, RequestUnsatisfiable
 from router.field_checks import at_most, text_bytes
+from slow_tier.json_schema import JsonSchema
 
 MAX_SCHEMA_BYTES = 32_768
 MAX_SCHEMA_VALUES = 2_000
@@ -33,14 +27,14 @@ _SURROGATE_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckedSchema:
-    """A valid JSON Schema (draft 2020-12).
+    """A JSON Schema (draft 2020-12) that a caller sent.
 
     Attributes:
-        schema: Shared between requests, so never to be changed.
+        compiled: Shared between requests, so never to be changed.
         values: JSON values in it, objects and arrays included.
     """
 
-    schema: Mapping[str, object]
+    compiled: JsonSchema
     values: int
 
 
@@ -62,8 +56,7 @@ def parse_schema(text: str, *, field: str) -> CheckedSchema:
     """Parse a JSON Schema (draft 2020-12); the schema ``true`` becomes ``{}``.
 
     Raises:
-        InvalidRequest: If it is no JSON, no valid schema, too large, or refers to something
-            outside itself.
+        InvalidRequest: If it is no JSON, too large or no schema that `JsonSchema` takes.
         RequestUnsatisfiable: If no value at all can satisfy it.
     """
     at_most(text_bytes(text, field=field), MAX_SCHEMA_BYTES, field=field, unit="bytes")
@@ -83,23 +76,15 @@ def _checked(text: str) -> CheckedSchema:
     if not isinstance(value, dict | bool):
         msg = "must be a JSON Schema: a JSON object"
         raise InvalidRequest(msg)
+    document = value if isinstance(value, dict) else {}
     try:
-        Draft202012Validator.check_schema(value)
-    except SchemaError as error:
-        # error.message quotes values, its path property names; only the keyword is safe to tell.
-        known = [part for part in error.absolute_path if part in Draft202012Validator.VALIDATORS]
-        where = f" at keyword {known[-1]!r}" if known else ""
-        msg = f"is not a valid JSON Schema (draft 2020-12){where}"
-        raise InvalidRequest(msg) from None
-    except (OverflowError, RecursionError):
-        msg = "is not a valid JSON Schema (draft 2020-12): a pattern cannot be compiled"
-        raise InvalidRequest(msg) from None
-    schema = value if isinstance(value, dict) else {}
-    if value is False or _unsatisfiable(schema):
+        compiled = JsonSchema(document)
+    except ValueError as error:
+        raise InvalidRequest(str(error)) from None
+    if value is False or _unsatisfiable(document):
         msg = "is a schema that no value satisfies"
         raise RequestUnsatisfiable(msg)
-    _check_references(schema)
-    return CheckedSchema(schema=schema, values=values)
+    return CheckedSchema(compiled=compiled, values=values)
 
 
 def _parse(text: str, *, field: str) -> Any:
@@ -171,25 +156,3 @@ def _walk(value: Any) -> Iterator[Any]:
 def _unsatisfiable(schema: dict[str, Any]) -> bool:
     """Recognise the plain ways to write "nothing"; deciding it in general is intractable."""
     return schema.get("not") in (True, {}) or schema.get("enum") == []
-
-
-def _check_references(schema: dict[str, Any]) -> None:
-    references = {
-        item[keyword]
-        for item in _walk(schema)
-        if isinstance(item, dict)
-        for keyword in ("$ref", "$dynamicRef")
-        if isinstance(item.get(keyword), str)
-    }
-    if not all(reference.startswith("#") for reference in references):
-        msg = "refers to another document; only references within itself ('#...') are allowed"
-        raise InvalidRequest(msg)
-    resource = DRAFT202012.create_resource(schema)
-    try:
-        base = resource.id() or ""
-        registry: Registry[Any] = Registry().with_resource(base, resource)
-        for reference in references:
-            registry.resolver(base).lookup(reference)
-    except (Unresolvable, ValueError):  # ValueError: "$id" is no URL
-        msg = "holds a reference that does not resolve from its top"
-        raise InvalidRequest(msg) from None

@@ -9,10 +9,10 @@ from typing import Protocol
 from router.errors import DeadlinePassed
 from slow_tier.client import Attempt, ChatClient
 from slow_tier.completion import Completion, CompletionRequest, Delta
-from slow_tier.errors import DeadlineExceeded, InvalidAnswer, SlowTierError
+from slow_tier.errors import DeadlineExceeded, InvalidAnswer, SlowTierError, UpstreamRejected
 from slow_tier.upstream import Upstream
 
-__all__ = ["Attempt", "ChatTier", "InvalidTierAnswer", "TextTier", "TierFailed"]
+__all__ = ["Attempt", "ChatTier", "InvalidTierAnswer", "TextTier", "TierFailed", "TierRefused"]
 
 
 class TierFailed(Exception):  # noqa: N818 - reads as what happened
@@ -33,6 +33,10 @@ class InvalidTierAnswer(TierFailed):
     """A tier answered, but not what was asked for."""
 
 
+class TierRefused(TierFailed):
+    """A server found fault with the request itself."""
+
+
 class TextTier(Protocol):
     """A model, or several that stand in for each other, that writes text."""
 
@@ -51,6 +55,7 @@ class TextTier(Protocol):
         request: CompletionRequest,
         *,
         deadline_s: float,
+        start_by_s: float,
         stream: bool,
         on_attempt: Callable[[Attempt], None],
     ) -> AsyncGenerator[Delta, None]:
@@ -59,13 +64,15 @@ class TextTier(Protocol):
         Args:
             request: What to generate.
             deadline_s: Absolute monotonic time; nothing is generated after it.
+            start_by_s: Absolute monotonic time; an answer that has not begun by then (one that
+                is not streamed: that is not whole) fails, before the deadline passes.
             stream: Yield text as it is generated; else the completion alone.
             on_attempt: Called once after each attempt at a model.
 
         Raises:
-            TierFailed: No model answered, `InvalidTierAnswer` where one broke the schema.
+            TierFailed: No model answered; `InvalidTierAnswer` where one broke the schema,
+                `TierRefused` where one wants another request.
             DeadlinePassed: The deadline passed first.
-            ValueError: The response schema refers outside itself.
         """
         ...
 
@@ -106,6 +113,7 @@ class ChatTier:
         request: CompletionRequest,
         *,
         deadline_s: float,
+        start_by_s: float,
         stream: bool,
         on_attempt: Callable[[Attempt], None],
     ) -> AsyncGenerator[Delta, None]:
@@ -113,11 +121,13 @@ class ChatTier:
         try:
             if not stream:
                 completion = await self._client.complete(
-                    request, deadline_s=deadline_s, on_attempt=on_attempt
+                    request, deadline_s=deadline_s, start_by_s=start_by_s, on_attempt=on_attempt
                 )
                 yield Delta(text="", completion=completion)
                 return
-            deltas = self._client.stream(request, deadline_s=deadline_s, on_attempt=on_attempt)
+            deltas = self._client.stream(
+                request, deadline_s=deadline_s, start_by_s=start_by_s, on_attempt=on_attempt
+            )
             async with aclosing(deltas):
                 async for delta in deltas:
                     yield delta
@@ -127,7 +137,9 @@ class ChatTier:
         except InvalidAnswer as error:
             raise InvalidTierAnswer(upstream=error.upstream, detail=error.reason) from error
         except SlowTierError as error:
-            raise TierFailed(upstream=error.upstream, detail=error.outcome) from error
+            refused = isinstance(error, UpstreamRejected) and not error.elsewhere
+            failure = TierRefused if refused else TierFailed
+            raise failure(upstream=error.upstream, detail=error.outcome) from error
 
     def model_revision(self, completion: Completion) -> str:
         """Return the model as the server names it with the revision as configured."""

@@ -8,10 +8,11 @@ request of this kind could ever be answered.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from contextlib import aclosing
 from dataclasses import replace
 
 from router.answering import SLOW_SETTING, Tiers
+from router.attempts import Asking
 from router.clock import Clock
 from router.domain import (
     Answer,
@@ -25,15 +26,11 @@ from router.domain import (
     Tier,
 )
 from router.errors import TierUnavailable
-from router.generation import NOT_CONFIGURED, answered_step, failed_step, outcome_of
-from router.reading import check_deadline
-from router.tiers import Attempt, InvalidTierAnswer, TextTier, TierFailed
+from router.generation import NOT_CONFIGURED, outcome_of
+from router.tiers import InvalidTierAnswer, TierFailed, TierRefused
 from slow_tier import questions as typed
 from slow_tier.completion import Completion, CompletionRequest
-from slow_tier.errors import InvalidAnswer
-
-_TRIES = 2
-_REJECTED = "rejected"
+from slow_tier.json_schema import JsonSchema
 
 
 class TypedAnswering:
@@ -66,78 +63,60 @@ class TypedAnswering:
             cause = "the slow tier is expected to cost more than budget.max_cost_usd"
             return _manual_review(decision, path, cause)
         questions = {name: _asked(question) for name, question in request.questions.items()}
-        failure: TierFailed | None = None
-        for _ in range(_TRIES):
-            try:
-                # Some servers refuse the whole request for asking for log-probabilities.
-                want_logprobs = failure is None or failure.detail != _REJECTED
-                outcome = await self._ask(
-                    slow, request, decision, questions, record, want_logprobs=want_logprobs
-                )
-            except TierFailed as error:
-                failure = error
-                if not isinstance(error, InvalidTierAnswer) and error.detail != _REJECTED:
-                    break
-            else:
-                return replace(outcome, path=tuple(path))
-        return _manual_review(decision, path, f"slow tier: {failure}")
+        prompt = self._prompt(request, questions)
 
-    async def _ask(
-        self,
-        tier: TextTier,
-        request: Request,
-        decision: Decision,
-        questions: dict[str, typed.Question],
-        record: Callable[[PathStep], None],
-        *,
-        want_logprobs: bool,
-    ) -> DecideOutcome:
-        """Return valid answers; every try is recorded."""
-        assert request.state is not None
-
-        def failed(attempt: Attempt) -> None:
-            step = failed_step(attempt, kind=Tier.SLOW)
-            if step is not None:
-                record(step)
-
-        check_deadline(request, self._clock)
-        prompt = CompletionRequest(
-            messages=typed.question_messages(request.state.text, questions),
-            temperature=decision.sampling_temperature,
-            max_output_tokens=request.max_output_tokens or self._tiers.output_tokens,
-            response_schema=typed.question_schema(questions),
-            want_logprobs=want_logprobs,
-        )
-        completion: Completion | None = None
-        async for delta in tier.generate(
-            prompt, deadline_s=request.deadline_s, stream=False, on_attempt=failed
-        ):
-            completion = delta.completion or completion
-        assert completion is not None
-        try:
+        def accept(completion: Completion) -> DecideOutcome:
             answers = typed.parse_answers(
                 completion.text,
                 questions,
                 token_logprobs=completion.token_logprobs,
                 upstream=completion.upstream,
             )
-        except InvalidAnswer as error:  # an answer that the token limit cut
-            invalid = Attempt(
-                upstream=completion.upstream,
-                outcome=error.outcome,
-                elapsed_ns=completion.total_ns,
-                detail=error.reason,
+            revision = slow.model_revision(completion)
+            return replace(
+                outcome_of(completion, decision, kind=Tier.SLOW, model_revision=revision),
+                text="",
+                answers={name: _answered(answer) for name, answer in answers.items()},
             )
-            failed(invalid)
-            raise InvalidTierAnswer(upstream=error.upstream, detail=error.reason) from error
-        record(answered_step(completion, kind=Tier.SLOW))
-        outcome = outcome_of(
-            completion, decision, kind=Tier.SLOW, model_revision=tier.model_revision(completion)
+
+        def ask_again(failure: TierFailed) -> CompletionRequest | None:
+            if isinstance(failure, TierRefused):
+                # Some servers refuse the whole request for asking for log-probabilities.
+                return replace(prompt, want_logprobs=False)
+            if isinstance(failure, InvalidTierAnswer):
+                # At temperature 0 it would give the same answer again.
+                return replace(prompt, temperature=decision.sampling_temperature)
+            return None
+
+        asking = Asking(
+            tier=slow, kind=Tier.SLOW, accept=accept, ask_again=ask_again, record=record
         )
-        return replace(
-            outcome,
-            text="",
-            answers={name: _answered(answer) for name, answer in answers.items()},
+        parts = asking.answer(
+            prompt, request, start_by_s=request.deadline_s, stream=False, clock=self._clock
+        )
+        try:
+            async with aclosing(parts):
+                async for part in parts:
+                    if isinstance(part, DecideOutcome):
+                        return replace(part, path=tuple(path))
+        except TierFailed as failure:
+            return _manual_review(decision, path, f"slow tier: {failure}")
+        msg = "a tier ended with neither answer nor failure"
+        raise AssertionError(msg)
+
+    def _prompt(self, request: Request, questions: dict[str, typed.Question]) -> CompletionRequest:
+        """Return all questions as one completion.
+
+        A question has one right answer, which the most probable tokens spell; a temperature is
+        for texts that may be worded in many ways.
+        """
+        assert request.state is not None
+        return CompletionRequest(
+            messages=typed.question_messages(request.state.text, questions),
+            temperature=0.0 if request.temperature is None else request.temperature,
+            max_output_tokens=request.max_output_tokens or self._tiers.output_tokens,
+            response_schema=JsonSchema(typed.question_schema(questions)),
+            want_logprobs=True,
         )
 
 

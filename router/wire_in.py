@@ -14,7 +14,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from router.config import LimitsConfig
-from router.domain import Budget, CacheControl, CacheMode, Message, Request, Role, State, Tool
+from router.domain import (
+    Budget,
+    CacheControl,
+    CacheMode,
+    Message,
+    Request,
+    ResponseSchema,
+    Role,
+    State,
+    Tool,
+)
 from router.errors import InvalidRequest, RequestError
 from router.field_checks import (
     at_most,
@@ -256,13 +266,13 @@ def _budget(message: pb.Budget) -> Budget:
     )
 
 
-def _response_schema(message: pb.DecideRequest) -> Mapping[str, object] | None:
+def _response_schema(message: pb.DecideRequest) -> ResponseSchema | None:
     if not message.response_schema:
         return None
     if message.questions:
         msg = "may not be given with questions, whose answers have a schema of their own"
         raise InvalidRequest(msg, field="response_schema")
-    return parse_schema(message.response_schema, field="response_schema").schema
+    return parse_schema(message.response_schema, field="response_schema").compiled
 
 
 def _max_output_tokens(message: pb.DecideRequest, limits: LimitsConfig) -> int | None:

@@ -42,7 +42,7 @@ def tools_from(message: pb.ToolSet, limits: LimitsConfig) -> tuple[Tool, ...]:
             checked = parse_schema(
                 tool.parameters_json_schema, field=f"{path}.parameters_json_schema"
             )
-            parameters = checked.schema
+            parameters = checked.compiled.document
             values += checked.values
         # Checked while counting, so that the work stops at the limit.
         at_most(

@@ -82,7 +82,7 @@ class Permit:
     """Leave to make one attempt; a context manager, so that no probe can get lost.
 
     An attempt that ends without `succeed` or `fail` (its task was cancelled, its caller's
-    deadline passed) says nothing about the upstream and counts as neither.
+    short deadline passed) says nothing about the upstream and counts as neither.
     """
 
     __slots__ = ("_breaker", "_generation", "_settled")

@@ -1,7 +1,8 @@
 """Ask the first upstream that can answer.
 
 One client serves any number of upstreams in order of preference: an attempt that fails for
-a passing reason is repeated, then the next upstream is asked. Nothing here knows whether a
+a passing reason is repeated, then the next upstream is asked, for which a part of the time is
+kept. Nothing here knows whether a
 server is slow, fast, local or hosted.
 """
 
@@ -17,15 +18,7 @@ import httpx
 
 from slow_tier.breaker import CircuitBreaker, Permit
 from slow_tier.completion import Completion, CompletionRequest, Delta
-from slow_tier.errors import (
-    InvalidAnswer,
-    NotConfigured,
-    SlowTierError,
-    UpstreamRateLimited,
-    UpstreamRejected,
-    UpstreamTimeout,
-    UpstreamUnavailable,
-)
+from slow_tier.errors import NotConfigured, SlowTierError, UpstreamUnavailable
 from slow_tier.exchange import check_deadline
 from slow_tier.generation import generate
 from slow_tier.probe import Probe, probe
@@ -38,7 +31,6 @@ __all__ = ["Attempt", "ChatClient", "Probe", "Upstream"]
 # restart. Both are choices, not measurements.
 _FAILURE_THRESHOLD = 5
 _COOL_DOWN_S = 10.0
-_Failover = (UpstreamUnavailable, UpstreamTimeout, UpstreamRateLimited)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,6 +107,7 @@ class ChatClient:
         request: CompletionRequest,
         *,
         deadline_s: float,
+        start_by_s: float | None = None,
         on_attempt: Callable[[Attempt], None] | None = None,
     ) -> Completion:
         """Return a whole answer.
@@ -125,13 +118,15 @@ class ChatClient:
         Args:
             request: What to generate.
             deadline_s: Absolute monotonic time, finite.
+            start_by_s: Absolute monotonic time after which somebody else is asked instead, so
+                that being late is the upstreams' failure; None = the deadline.
             on_attempt: Called once after each attempt.
 
         Raises:
             SlowTierError: The last upstream's error, see `slow_tier.errors`.
-            ValueError: If the deadline is not finite, or the schema refers outside itself.
+            ValueError: If the deadline is not finite.
         """
-        deltas = self._deltas(request, deadline_s=deadline_s, on_attempt=on_attempt, stream=False)
+        deltas = self._deltas(request, deadline_s, start_by_s, on_attempt, stream=False)
         async with aclosing(deltas):
             async for delta in deltas:
                 if delta.completion is not None:
@@ -144,6 +139,7 @@ class ChatClient:
         request: CompletionRequest,
         *,
         deadline_s: float,
+        start_by_s: float | None = None,
         on_attempt: Callable[[Attempt], None] | None = None,
     ) -> AsyncGenerator[Delta, None]:
         """Yield an answer as it is generated; the last delta carries the completion.
@@ -155,13 +151,14 @@ class ChatClient:
             request: What to generate. A ``response_schema`` is checked at the end, where
                 text that violates it raises instead of the last delta.
             deadline_s: Absolute monotonic time, finite.
+            start_by_s: As in `complete`; holds until the answer begins.
             on_attempt: Called once after each attempt.
 
         Raises:
             SlowTierError: As in `complete`.
             ValueError: As in `complete`.
         """
-        return self._deltas(request, deadline_s=deadline_s, on_attempt=on_attempt, stream=True)
+        return self._deltas(request, deadline_s, start_by_s, on_attempt, stream=True)
 
     async def probe(self, upstream_name: str, deadline_s: float) -> Probe:
         """Ask one upstream for its models (``GET /models``), past breaker and retries.
@@ -179,14 +176,22 @@ class ChatClient:
     async def _deltas(
         self,
         request: CompletionRequest,
-        *,
         deadline_s: float,
+        start_by_s: float | None,
         on_attempt: Callable[[Attempt], None] | None,
+        *,
         stream: bool,
     ) -> AsyncGenerator[Delta, None]:
         check_deadline(deadline_s)
+        all_start_by_s = deadline_s if start_by_s is None else min(start_by_s, deadline_s)
+        upstreams_left = len(self._upstreams)
         failure: SlowTierError = NotConfigured(upstream="(none)", reason="none is configured")
         for upstream in self._upstreams.values():
+            start_by_s = all_start_by_s
+            if upstreams_left > 1:  # equal parts of what time is left
+                start_by_s = self._clock()
+                start_by_s += (all_start_by_s - start_by_s) / upstreams_left
+            upstreams_left -= 1
             policy = RetryPolicy(max_attempts=upstream.max_attempts)
             attempts_made = 0
             delay_s: float | None = 0.0
@@ -199,6 +204,7 @@ class ChatClient:
                     attempt = self._attempt(
                         upstream,
                         request,
+                        start_by_s=start_by_s,
                         deadline_s=deadline_s,
                         on_attempt=on_attempt,
                         stream=stream,
@@ -207,8 +213,8 @@ class ChatClient:
                         async for delta in attempt:
                             started = True
                             yield delta
-                except _Failover as error:
-                    if started:
+                except SlowTierError as error:
+                    if started or not error.elsewhere:
                         raise
                     failure = error
                 else:
@@ -219,7 +225,7 @@ class ChatClient:
                     policy=policy,
                     random=self._random,
                     now_s=self._clock(),
-                    deadline_s=deadline_s,
+                    deadline_s=start_by_s,
                 )
         raise failure
 
@@ -228,6 +234,7 @@ class ChatClient:
         upstream: Upstream,
         request: CompletionRequest,
         *,
+        start_by_s: float,
         deadline_s: float,
         on_attempt: Callable[[Attempt], None] | None,
         stream: bool,
@@ -242,6 +249,7 @@ class ChatClient:
                     self._http,
                     upstream,
                     request,
+                    start_by_s=start_by_s,
                     deadline_s=deadline_s,
                     clock=self._clock,
                     stream=stream,
@@ -253,11 +261,9 @@ class ChatClient:
                                 yield delta
                             else:
                                 last = delta
-                except (UpstreamUnavailable, UpstreamTimeout):
-                    permit.fail()
-                    raise
-                except (UpstreamRateLimited, UpstreamRejected, InvalidAnswer):
-                    permit.succeed()  # it is alive, whatever it says
+                except SlowTierError as error:
+                    if error.alive is not None:
+                        (permit.succeed if error.alive else permit.fail)()
                     raise
                 permit.succeed()
             outcome = "ok"

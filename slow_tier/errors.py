@@ -6,18 +6,23 @@
     ├── NotConfigured          no such upstream, or none at all
     ├── DeadlineExceeded       the caller's time is over, whoever is to blame
     ├── UpstreamUnavailable    cannot connect, 5xx, a broken stream, breaker open
-    ├── UpstreamTimeout        slower than a limit of the upstream's own settings
+    ├── UpstreamTimeout        slower than its settings, or its part of the deadline, allow
     ├── UpstreamRateLimited    429
     ├── UpstreamRejected       any other status that is not 2xx
     └── InvalidAnswer          it answered, but not what was asked for
 
-A message names the upstream. It never quotes a request or a response: servers echo
+Every error says whether the upstream is alive, for its breaker, and whether another upstream
+should be asked. A message names the upstream. It never quotes a request or a response: servers echo
 prompts in their error bodies, so neither body is safe to log.
 """
 
 from __future__ import annotations
 
 from typing import ClassVar
+
+# RFC 9110, section 15.5: malformed, too large, URI too long, unprocessable; RFC 6585: headers
+# too large. The same request would fare no better anywhere else.
+_BLAMES_THE_REQUEST = frozenset({400, 413, 414, 422, 431})
 
 
 class SlowTierError(Exception):
@@ -27,9 +32,14 @@ class SlowTierError(Exception):
         upstream: Name of the upstream from the configuration.
         reason: Why, in words that hold no text of the user, of the model or a secret.
         outcome: One word for metrics labels, the same for every error of a class.
+        alive: True when the upstream answered at all, False when it failed, None when the
+            error says nothing about it.
+        elsewhere: Whether another upstream may well answer the same request.
     """
 
     outcome: ClassVar[str] = "error"
+    alive: bool | None = None
+    elsewhere: bool = False
 
     def __init__(self, *, upstream: str, reason: str) -> None:
         super().__init__(f"upstream {upstream!r}: {reason}")
@@ -44,12 +54,17 @@ class NotConfigured(SlowTierError):  # noqa: N818 - public name, a state rather 
 
 
 class DeadlineExceeded(SlowTierError):  # noqa: N818 - gRPC's word for it
-    """The absolute deadline of the call passed; nothing was generated after it."""
+    """The absolute deadline of the call passed; nothing was generated after it.
+
+    Attributes:
+        alive: False when the upstream was silent for so long that it must be hanging.
+    """
 
     outcome = "deadline_exceeded"
 
-    def __init__(self, *, upstream: str) -> None:
+    def __init__(self, *, upstream: str, alive: bool | None = None) -> None:
         super().__init__(upstream=upstream, reason="the deadline passed")
+        self.alive = alive
 
 
 class UpstreamUnavailable(SlowTierError):  # noqa: N818 - gRPC's word for it
@@ -61,6 +76,8 @@ class UpstreamUnavailable(SlowTierError):  # noqa: N818 - gRPC's word for it
     """
 
     outcome = "unavailable"
+    alive = False
+    elsewhere = True
 
     def __init__(
         self,
@@ -76,17 +93,22 @@ class UpstreamUnavailable(SlowTierError):  # noqa: N818 - gRPC's word for it
 
 
 class UpstreamTimeout(SlowTierError):  # noqa: N818 - reads as what happened
-    """A limit of the upstream's own settings passed before the caller's deadline did.
+    """A limit passed before the caller's deadline did.
 
     Attributes:
         retryable: True when no connection was made, so that nothing was generated.
+        alive: None when a limit passed that follows from a caller's short deadline.
     """
 
     outcome = "timeout"
+    elsewhere = True
 
-    def __init__(self, *, upstream: str, reason: str, retryable: bool = False) -> None:
+    def __init__(
+        self, *, upstream: str, reason: str, retryable: bool = False, alive: bool | None = False
+    ) -> None:
         super().__init__(upstream=upstream, reason=reason)
         self.retryable = retryable
+        self.alive = alive
 
 
 class UpstreamRateLimited(SlowTierError):  # noqa: N818 - reads as what happened
@@ -97,6 +119,8 @@ class UpstreamRateLimited(SlowTierError):  # noqa: N818 - reads as what happened
     """
 
     outcome = "rate_limited"
+    alive = True
+    elsewhere = True
 
     def __init__(self, *, upstream: str, retry_after_s: float | None) -> None:
         wait = "not said" if retry_after_s is None else f"{retry_after_s:g} s"
@@ -109,13 +133,17 @@ class UpstreamRejected(SlowTierError):  # noqa: N818 - reads as what happened
 
     Attributes:
         status: HTTP status, neither 2xx nor 5xx nor 429.
+        elsewhere: False for a status that blames the request itself. Any other, an expired
+            key or a wrong URL, is a fault between this upstream and us.
     """
 
     outcome = "rejected"
+    alive = True
 
     def __init__(self, *, upstream: str, status: int) -> None:
         super().__init__(upstream=upstream, reason=f"status {status}")
         self.status = status
+        self.elsewhere = status not in _BLAMES_THE_REQUEST
 
 
 class InvalidAnswer(SlowTierError):  # noqa: N818 - reads as what happened
@@ -126,6 +154,7 @@ class InvalidAnswer(SlowTierError):  # noqa: N818 - reads as what happened
     """
 
     outcome = "invalid_answer"
+    alive = True
 
     def __init__(self, *, upstream: str, reason: str, field: str | None = None) -> None:
         super().__init__(

@@ -67,7 +67,7 @@ async def exchange(
     upstream: Upstream,
     request: httpx.Request,
     *,
-    deadline_s: float,
+    deadline_s: Callable[[], float],
     clock: Callable[[], float],
 ) -> AsyncGenerator[bytes, None]:
     """Send a request, yield the body of its 2xx response as it arrives.
@@ -80,14 +80,15 @@ async def exchange(
         http: Sends it.
         upstream: Whom to name in errors.
         request: Built by ``http``, with its own connect and read timeouts.
-        deadline_s: Absolute monotonic time, finite.
+        deadline_s: Returns the absolute monotonic time, finite, by which the next step has to
+            be done; asked before each.
         clock: Monotonic seconds.
 
     Raises:
         SlowTierError: Any but NotConfigured, see `slow_tier.errors`.
     """
     try:
-        async with _bounded(upstream, deadline_s, clock):
+        async with _bounded(upstream, deadline_s(), clock):
             response = await http.send(request, stream=True)
     except httpx.TransportError as error:
         raise _translate(error, upstream, answered=False) from None
@@ -96,7 +97,7 @@ async def exchange(
         received_bytes = 0
         chunks = response.aiter_bytes()
         while True:
-            async with _bounded(upstream, deadline_s, clock):
+            async with _bounded(upstream, deadline_s(), clock):
                 chunk = await anext(chunks, None)
             if chunk is None:
                 return

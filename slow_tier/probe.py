@@ -43,7 +43,7 @@ async def probe(
     started_s = clock()
     request = build_request(http, upstream, "GET", "/models")
     async with aclosing(
-        exchange(http, upstream, request, deadline_s=deadline_s, clock=clock)
+        exchange(http, upstream, request, deadline_s=lambda: deadline_s, clock=clock)
     ) as chunks:
         body = b"".join([chunk async for chunk in chunks])
     listing = load_json(body, upstream=upstream.name, what="model list")

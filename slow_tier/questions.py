@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from slow_tier.completion import ChatMessage, TokenLogprob
+from slow_tier.json_schema import JsonSchema
 from slow_tier.logprobs import option_probabilities, value_spans
 from slow_tier.structured import check_json, repair_json
 
@@ -56,7 +57,8 @@ class Answer:
 
     Attributes:
         kind: Which of the three.
-        choice: The label the model wrote.
+        choice: The most probable label; without probabilities, or between equals, the one
+            that the model wrote.
         score: Expected level, sum of i * p(i); without probabilities the level it wrote.
         noul: P(true), in [0, 1]; without probabilities 1.0 for true, 0.0 for false, which
             is then a verdict, no probability.
@@ -148,7 +150,7 @@ def parse_answers(
         InvalidAnswer: If an answer is missing or not allowed; names the question id.
         ValueError: If a question breaks a limit.
     """
-    schema = question_schema(questions)
+    schema = JsonSchema(question_schema(questions))
     repaired = repair_json(text, upstream=upstream)
     values = check_json(repaired, schema, upstream=upstream)
     # Tokens spell the text as generated; where that had to be repaired, they fit no more.
@@ -175,10 +177,15 @@ def _answer(question: Question, value: Any, probabilities: Sequence[float] | Non
     if probabilities is not None:
         entropy = -sum(p * math.log(p) for p in probabilities if p > 0.0)
         confidence = min(1.0, max(0.0, 1.0 - entropy / math.log(len(allowed))))
+    # What was sampled at a temperature need not be what the model holds most probable.
+    _, _, likeliest = max(
+        (weight, option == value, index)
+        for index, (option, weight) in enumerate(zip(allowed, weights, strict=True))
+    )
     expected = sum(index * weight for index, weight in enumerate(weights))
     return Answer(
         kind=question.kind,
-        choice=value if question.kind == "choice" else None,
+        choice=allowed[likeliest] if question.kind == "choice" else None,
         score=expected if question.kind == "score" else None,
         noul=expected if question.kind == "noul" else None,
         probabilities=dict(zip(map(_name, allowed), probabilities or (), strict=False)),

@@ -59,12 +59,18 @@ class ReplyAssembler:
         self._usage: Usage | None = None
         self._model: str | None = None
         self._saw_choice = False
+        self._begun = False
         self.done = False
 
     @property
     def started(self) -> bool:
         """Return whether any text or tool call has arrived."""
         return bool(self._text or self._calls)
+
+    @property
+    def begun(self) -> bool:
+        """Return whether the model has said anything, thoughts that are not shown included."""
+        return self._begun
 
     @property
     def complete(self) -> bool:
@@ -102,6 +108,8 @@ class ReplyAssembler:
         if not isinstance(choice, Mapping) or not isinstance(message, Mapping):
             raise InvalidAnswer(upstream=self._upstream, reason="malformed choices")
         self._saw_choice = True
+        # Servers name the thoughts of a model differently; the role alone is no answer yet.
+        self._begun |= any(value for key, value in message.items() if key != "role")
         finish = choice.get("finish_reason")
         self._finish = finish if isinstance(finish, str) else self._finish
         logprobs = choice.get("logprobs")

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Mapping
 from typing import Any, NoReturn
 
 import json_repair
-from jsonschema import Draft202012Validator, ValidationError
-from jsonschema.exceptions import best_match
-from referencing import Registry
-from referencing.exceptions import Unresolvable
 
 from slow_tier.errors import InvalidAnswer
+from slow_tier.json_schema import JsonSchema, Violation
 
 # json-repair 0.64 can take more than quadratic time on text that is far from JSON, during
 # which the event loop stands still. CPU time of the worst of 3000 random repeated patterns on
@@ -65,34 +61,28 @@ def repair_json(text: str, *, upstream: str) -> str:
     raise InvalidAnswer(upstream=upstream, reason="answer is not JSON")
 
 
-def check_json(text: str, schema: Mapping[str, Any], *, upstream: str) -> Any:
-    """Parse strict JSON, then hold it against a JSON schema (draft 2020-12).
+def check_json(text: str, schema: JsonSchema, *, upstream: str) -> Any:
+    """Parse strict JSON, then hold it against a schema.
 
     Returns:
         The parsed value.
 
     Raises:
-        InvalidAnswer: If it is no JSON or breaks the schema; names the keyword that failed
-            together with the top-level property, never a value.
-        ValueError: If the schema refers to something that it does not contain.
+        InvalidAnswer: If it is no JSON, breaks the schema or is too large to be held against
+            it; names the keyword that failed together with the top-level property, never a
+            value.
     """
     value = load_json(text, upstream=upstream)
-    # The explicit empty registry matters: without one, jsonschema fetches remote `$ref`s.
-    validator = Draft202012Validator(dict(schema), registry=Registry())
     try:
-        error = best_match(validator.iter_errors(value))
-    except Unresolvable:
-        msg = "response_schema: a $ref does not resolve within the schema"
-        raise ValueError(msg) from None
-    except RecursionError:
-        msg = "response_schema: refers to itself without end"
-        raise ValueError(msg) from None
-    if error is None:
+        violation = schema.violation(value)
+    except ValueError as error:
+        raise InvalidAnswer(upstream=upstream, reason=f"answer is {error}") from None
+    if violation is None:
         return value
     raise InvalidAnswer(
         upstream=upstream,
-        reason=f"answer violates {error.validator!r} of its schema",
-        field=_top_level_property(error, value, schema),
+        reason=f"answer violates {violation.keyword!r} of its schema",
+        field=_top_level_property(violation, value, schema),
     )
 
 
@@ -103,18 +93,15 @@ def _outermost(text: str) -> str:
     return text[min(starts) : end + 1] if starts else ""
 
 
-def _top_level_property(
-    error: ValidationError, value: object, schema: Mapping[str, Any]
-) -> str | None:
+def _top_level_property(violation: Violation, value: object, schema: JsonSchema) -> str | None:
     """Name a property by the schema's words; the answer's own keys are the model's text."""
-    known = schema.get("properties")
-    if not isinstance(known, Mapping):
-        return None
-    if error.absolute_path:
-        name = error.absolute_path[0]
+    known = schema.document.get("properties", {})
+    if violation.path:
+        name = violation.path[0]
         return name if isinstance(name, str) and name in known else None
-    if error.validator == "required" and isinstance(value, dict):
-        return next((name for name in schema.get("required", ()) if name not in value), None)
+    if violation.keyword == "required" and isinstance(value, dict):
+        required = schema.document.get("required", ())
+        return next((name for name in required if name in known and name not in value), None)
     return None
 
 

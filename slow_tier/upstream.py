@@ -6,8 +6,11 @@ import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import get_args
 
 import httpx
+
+from slow_tier.wire import Dialect
 
 _API_KEY = re.compile(r"[!-~]+")
 
@@ -24,9 +27,12 @@ class Upstream:
         system_prompt: Sent where a request's messages carry no system message, or None.
         connect_timeout_s: Longest wait for a connection, TCP and TLS each, seconds > 0.
         read_timeout_s: Longest silence of the server, seconds > 0. None leaves it to the
-            deadline; a server that does not stream is silent for as long as it generates.
+            upstream's part of the deadline; a server that does not stream is silent for as
+            long as it generates.
         max_attempts: Attempts in all, >= 1.
         revision: Changes when the model behind the name changes.
+        dialect: ``reasoning`` for models that refuse a request with ``max_tokens``, with a
+            temperature or for log-probabilities; see `slow_tier.wire.encode_request`.
     """
 
     name: str
@@ -38,6 +44,7 @@ class Upstream:
     read_timeout_s: float | None = None
     max_attempts: int = 3
     revision: str = ""
+    dialect: Dialect = "chat"
 
     def __post_init__(self) -> None:
         for name, problem in self._problems():
@@ -68,6 +75,8 @@ class Upstream:
             value = getattr(self, name)
             if value is not None and not 0.0 < value < math.inf:
                 yield name, f"must be finite and > 0, got {value}"
+        if self.dialect not in get_args(Dialect):
+            yield "dialect", f"must be one of {', '.join(get_args(Dialect))}"
         if self.max_attempts < 1:
             yield "max_attempts", f"must be >= 1, got {self.max_attempts}"
 

@@ -6,18 +6,26 @@ The dialect is the common part of OpenAI, vLLM, llama.cpp and Ollama. Nothing he
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, Literal
 
 from slow_tier.completion import ChatMessage, CompletionRequest
 from slow_tier.reply import Reply, ReplyAssembler
 from slow_tier.structured import load_json
+from slow_tier.tool_names import names_on_the_wire
 
 # The most that OpenAI's API reference allows, also vLLM's default limit.
 TOP_LOGPROBS = 20
 
+Dialect = Literal["chat", "reasoning"]
+
 
 def encode_request(
-    request: CompletionRequest, *, model: str, system_prompt: str | None, stream: bool
+    request: CompletionRequest,
+    *,
+    model: str,
+    system_prompt: str | None,
+    dialect: Dialect = "chat",
+    stream: bool,
 ) -> bytes:
     """Return the request body, ASCII JSON.
 
@@ -25,6 +33,8 @@ def encode_request(
         request: What to generate.
         model: Name of the model on that server.
         system_prompt: Put first when the messages carry no system message.
+        dialect: ``reasoning`` sends ``max_completion_tokens`` and asks for neither a
+            temperature nor log-probabilities: OpenAI API reference, reasoning models.
         stream: Ask for server-sent events that end with token counts.
     """
     messages = list(request.messages)
@@ -33,15 +43,20 @@ def encode_request(
     body: dict[str, Any] = {
         "model": model,
         "messages": [{"role": message.role, "content": message.content} for message in messages],
-        "temperature": request.temperature,
-        "max_tokens": request.max_output_tokens,
     }
+    if dialect == "reasoning":
+        body["max_completion_tokens"] = request.max_output_tokens
+    else:
+        body |= {"temperature": request.temperature, "max_tokens": request.max_output_tokens}
+        if request.want_logprobs:
+            body |= {"logprobs": True, "top_logprobs": TOP_LOGPROBS}
     if request.tools:
+        names = names_on_the_wire(tool.name for tool in request.tools)
         body["tools"] = [
             {
                 "type": "function",
                 "function": {
-                    "name": tool.name,
+                    "name": names[tool.name],
                     "description": tool.description,
                     "parameters": dict(tool.parameters),
                 },
@@ -54,13 +69,11 @@ def encode_request(
             "json_schema": {
                 "name": "answer",
                 "strict": True,
-                "schema": dict(request.response_schema),
+                "schema": dict(request.response_schema.document),
             },
         }
     if request.seed is not None:
         body["seed"] = request.seed
-    if request.want_logprobs:
-        body |= {"logprobs": True, "top_logprobs": TOP_LOGPROBS}
     if stream:
         body |= {"stream": True, "stream_options": {"include_usage": True}}
     # Escaped to ASCII, so that no text a caller typed can make the encoding fail.

@@ -510,15 +510,17 @@ class Tool(_message.Message):
     DESCRIPTION_FIELD_NUMBER: _builtins.int
     PARAMETERS_JSON_SCHEMA_FIELD_NUMBER: _builtins.int
     name: _builtins.str
-    """Name, 1 to 64 characters of [a-zA-Z0-9_.-]. Required, unique in its set."""
+    """Name, 1 to 64 characters of [a-zA-Z0-9_.-]. Required, unique in its set. Upstream servers
+    see another character for each dot; calls come back under the name given here.
+    """
     description: _builtins.str
     """What the tool does, at most limits.prompt_bytes bytes; the router reads it to judge
     whether the tool fits.
     """
     parameters_json_schema: _builtins.str
     """JSON Schema (draft 2020-12) of the parameters as text, at most 32768 bytes, 2000 values
-    (10000 over all tools) and 64 levels; references stay inside it. Empty means no
-    parameters.
+    (10000 over all tools) and 64 levels; limits on references and patterns as for
+    DecideRequest.response_schema. Empty means no parameters.
     """
     def __init__(
         self,
@@ -751,7 +753,9 @@ class CacheControl(_message.Message):
     cache.ttl_s. Absent = cache.ttl_s.
     """
     cacheable: _builtins.bool
-    """The prompt looks volatile ("now", "my", ...) but its answer may be stored all the same."""
+    """The prompt looks volatile ("now", "my", ...) but its answer may be stored all the same, and
+    be served to requests that say so too.
+    """
     def __init__(
         self,
         *,
@@ -839,7 +843,12 @@ class DecideRequest(_message.Message):
     """
     response_schema: _builtins.str
     """JSON Schema (draft 2020-12) as text that the answer's text must satisfy, at most 32768
-    bytes, 2000 values and 64 levels; references stay inside it. Not with `questions`.
+    bytes, 2000 values and 64 levels. References stay inside it, lead to a subschema and never
+    in a circle for one value; with them expanded, at most 10000 values and a chain of 64
+    subschemas apply to one value of the answer. Patterns hold no look-around and no back
+    reference. `$id` and `$schema` stand at the top only. An answer that would take more than
+    5 million steps to check, or has more than 64 levels, counts as breaking the schema. Not
+    with `questions`.
     """
     max_output_tokens: _builtins.int
     """Most tokens to generate, 1 to limits.output_tokens; absent = that limit."""
@@ -1665,7 +1674,9 @@ Global___NamespaceStats: _TypeAlias = NamespaceStats  # noqa: Y015
 
 @_typing.final
 class GetStatsResponse(_message.Message):
-    """Counts of the caller's tenant since the service started."""
+    """Counts of the caller's tenant since the service started. The service keeps those of the 10000
+    tenants that were active last; the counts of another start anew.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 

@@ -2,28 +2,31 @@
 
 import asyncio
 import itertools
+import threading
 import time
 
 import pytest
 
 from fast_tier.testing import ScriptedLlamaServer, content_chunk, final_chunks
 from fast_tier.text_engine import TextEngine
+from router.clock import Clock
 from router.engine_tier import EngineTier
 from router.errors import DeadlinePassed
 from router.tiers import InvalidTierAnswer, TierFailed
 from slow_tier.completion import ChatMessage, CompletionRequest
+from slow_tier.json_schema import JsonSchema
 
 FAR_S = time.monotonic() + 3_600.0
-SCHEMA = {"type": "object", "required": ["city"]}
+SCHEMA = JsonSchema({"type": "object", "required": ["city"]})
 
 
 @pytest.fixture
 def tier_on():
     engines = []
 
-    def build(*chunks, error=None) -> EngineTier:
+    def build(*chunks, error=None, gate=None) -> EngineTier:
         engine = TextEngine(
-            server=ScriptedLlamaServer(chunks, error=error),
+            server=ScriptedLlamaServer(chunks, error=error, gate=gate),
             model="tiny",
             revision="sha256:0",
             context_tokens=64,
@@ -33,15 +36,25 @@ def tier_on():
         )
         engines.append(engine)
         ticks = itertools.count()
-        return EngineTier(engine, system_prompt="Answer in English.", perf_ns=lambda: next(ticks))
+        clock = Clock(perf_ns=lambda: next(ticks))
+        return EngineTier(engine, system_prompt="Answer in English.", clock=clock)
 
     yield build
     for engine in engines:
         engine.close()
 
 
-async def generate(tier: EngineTier, *, stream=False, deadline_s=FAR_S, schema=None, role="user"):
-    attempts = []
+async def generate(
+    tier: EngineTier,
+    *,
+    stream=False,
+    deadline_s=FAR_S,
+    start_by_s=FAR_S,
+    schema=None,
+    role="user",
+    attempts=None,
+):
+    attempts = [] if attempts is None else attempts
     request = CompletionRequest(
         messages=(
             ChatMessage(role="user", content="Capital?"),
@@ -52,7 +65,11 @@ async def generate(tier: EngineTier, *, stream=False, deadline_s=FAR_S, schema=N
         response_schema=schema,
     )
     deltas = tier.generate(
-        request, deadline_s=deadline_s, stream=stream, on_attempt=attempts.append
+        request,
+        deadline_s=deadline_s,
+        start_by_s=start_by_s,
+        stream=stream,
+        on_attempt=attempts.append,
     )
     return [delta async for delta in deltas], attempts
 
@@ -100,6 +117,7 @@ async def test_a_model_that_breaks_off_fails_the_tier_by_the_name_of_its_error(t
                 max_output_tokens=16,
             ),
             deadline_s=FAR_S,
+            start_by_s=FAR_S,
             stream=False,
             on_attempt=attempts.append,
         ):
@@ -119,6 +137,35 @@ async def test_a_deadline_ends_the_request_instead_of_the_tier(tier_on) -> None:
         await generate(tier_on(*final_chunks()), deadline_s=time.monotonic() - 1.0)
 
 
+async def test_an_answer_that_does_not_begin_in_time_fails_the_tier_before_the_deadline(
+    tier_on,
+) -> None:
+    gate, attempts = threading.Event(), []
+    tier = tier_on(content_chunk("Par"), content_chunk("is"), *final_chunks(), gate=gate)
+    with pytest.raises(TierFailed, match="in process: timeout"):
+        await generate(tier, start_by_s=time.monotonic() + 0.02, attempts=attempts)
+    gate.set()
+    assert [(attempt.upstream, attempt.outcome) for attempt in attempts] == [("", "timeout")]
+
+
+async def test_a_streamed_answer_that_has_begun_may_take_until_the_deadline(tier_on) -> None:
+    gate = threading.Event()
+    tier = tier_on(content_chunk("Par"), content_chunk("is"), *final_chunks(), gate=gate)
+    request = CompletionRequest(
+        messages=(ChatMessage(role="user", content="Capital?"),),
+        temperature=0.5,
+        max_output_tokens=16,
+    )
+    start_by_s = time.monotonic() + 1.0
+    deltas = tier.generate(
+        request, deadline_s=FAR_S, start_by_s=start_by_s, stream=True, on_attempt=lambda _: None
+    )
+    assert (await anext(deltas)).text == "Par"
+    tier._clock = Clock(monotonic_s=lambda: start_by_s + 1.0)
+    gate.set()
+    assert [delta.text async for delta in deltas] == ["is", ""]
+
+
 async def test_leaving_the_stream_early_leaves_nothing_running(tier_on) -> None:
     tier = tier_on(content_chunk("Par"), content_chunk("is"), *final_chunks())
     request = CompletionRequest(
@@ -126,7 +173,9 @@ async def test_leaving_the_stream_early_leaves_nothing_running(tier_on) -> None:
         temperature=0.5,
         max_output_tokens=16,
     )
-    deltas = tier.generate(request, deadline_s=FAR_S, stream=True, on_attempt=lambda _: None)
+    deltas = tier.generate(
+        request, deadline_s=FAR_S, start_by_s=FAR_S, stream=True, on_attempt=lambda _: None
+    )
     assert (await anext(deltas)).text == "Par"
     await deltas.aclose()
     assert asyncio.all_tasks() == {asyncio.current_task()}

@@ -7,10 +7,11 @@ import pytest
 from router.domain import AnsweredBy, DecideOutcome, Decision, StepOutcome
 from router.errors import TierUnavailable
 from router.pipeline_testing import FixedEncoder, asked, encoding, routing
+from slow_tier.json_schema import JsonSchema
 from slow_tier.testing import ScriptedReply, ScriptedUpstream
 
 COMPLEX = encoding(fast=0.1, slow=0.88)
-SCHEMA = {"type": "object", "required": ["city"]}
+SCHEMA = JsonSchema({"type": "object", "required": ["city"]})
 
 
 async def collect(router, request) -> list:

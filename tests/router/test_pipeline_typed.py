@@ -99,6 +99,49 @@ async def test_probabilities_come_from_the_servers_log_probabilities() -> None:
     assert answer.answer_confidence == pytest.approx(0.75)
 
 
+@pytest.mark.parametrize(("given", "sent"), [(None, 0.0), (0.7, 0.7)])
+async def test_questions_are_asked_greedily_unless_the_caller_says_otherwise(given, sent) -> None:
+    async with (
+        ScriptedUpstream(ScriptedReply(text=VALID)) as slow,
+        routing(FixedEncoder(), slow=[slow.url]) as router,
+    ):
+        await router.decide(typed(temperature=given))
+    assert slow.requests[0].body["temperature"] == sent
+
+
+async def test_label_probabilities_and_confidence_agree_also_from_the_cache() -> None:
+    """The server sampled the label of probability 1/5."""
+    question = {"q": QUESTIONS["area"]}
+    odds = {"billing": math.log(0.2), "support": math.log(0.8)}
+    logprobs = (
+        TokenLogprob(token='{"q": "', logprob=0.0, alternatives={'{"q": "': 0.0}),
+        TokenLogprob(token="billing", logprob=math.log(0.2), alternatives=odds),
+        TokenLogprob(token='"}', logprob=0.0, alternatives={'"}': 0.0}),
+    )
+    reply = ScriptedReply(text='{"q": "billing"}', token_logprobs=logprobs)
+    async with (
+        ScriptedUpstream(reply) as slow,
+        routing(FixedEncoder(), slow=[slow.url]) as router,
+    ):
+        first = await router.decide(typed(questions=question))
+        again = await router.decide(typed(questions=question))
+    assert again.answered_by is AnsweredBy.EXACT_CACHE
+    for answer in (first.answers["q"], again.answers["q"]):
+        assert answer.value == "support"
+        assert answer.probabilities == pytest.approx({"billing": 0.2, "support": 0.8})
+        assert answer.answer_confidence == pytest.approx(0.8)
+
+
+async def test_a_key_that_expired_is_no_reason_to_ask_again() -> None:
+    async with (
+        ScriptedUpstream(then=ScriptedReply(status=401)) as slow,
+        routing(FixedEncoder(), slow=[slow.url]) as router,
+    ):
+        outcome = await router.decide(typed())
+    assert outcome.answered_by is AnsweredBy.MANUAL_REVIEW
+    assert len(slow.requests) == 1
+
+
 async def test_an_invalid_answer_is_asked_for_once_more() -> None:
     async with (
         ScriptedUpstream(ScriptedReply(text=INVALID), ScriptedReply(text=VALID)) as slow,
@@ -107,6 +150,8 @@ async def test_an_invalid_answer_is_asked_for_once_more() -> None:
         outcome = await router.decide(typed())
     assert outcome.answered_by is AnsweredBy.SLOW_TIER
     assert outcomes(outcome)[1:] == [StepOutcome.INVALID_ANSWER, StepOutcome.ANSWERED]
+    temperatures = [request.body["temperature"] for request in slow.requests]
+    assert temperatures == [0.0, 0.5], "at 0 it would give the same answer again"
 
 
 async def test_two_invalid_answers_end_in_manual_review_with_the_cause() -> None:

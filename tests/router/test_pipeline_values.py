@@ -33,6 +33,7 @@ from router.pipeline_testing import asked
 from router.policy import ThresholdPolicy
 from router.stored_answer import dump_answer, dump_decision, load_answer, load_decision
 from router.testing import sample_decision
+from slow_tier.json_schema import JsonSchema
 
 MODELS = ModelRevisions(encoder="e@1", text_models=("fast:small",), system_prompts=("Be kind.",))
 SYSTEM = Message(role=Role.SYSTEM, content="Be brief.")
@@ -46,7 +47,7 @@ NOUL = Question(type=QuestionType.NOUL, instructions="It rains.")
         {"tenant": "other"},
         {"messages": (SYSTEM, USER)},
         {"tools": (Tool(name="t", description="", parameters={}),)},
-        {"response_schema": {"type": "string"}},
+        {"response_schema": JsonSchema({"type": "string"})},
         {"temperature": 0.5},
         {"max_output_tokens": 10},
         {"budget": Budget(min_quality=0.5)},
@@ -145,8 +146,9 @@ def test_a_stored_answer_comes_back_exactly(text, number) -> None:
         },
         model_revision="m@1",
     )
-    stored = load_answer(dump_answer(outcome))
+    stored = load_answer(dump_answer(outcome, cacheable=True))
     assert stored.decision == outcome.decision
+    assert (stored.answered_by, stored.cacheable) == (AnsweredBy.SLOW_TIER, True)
     assert stored.text == text
     assert stored.answers == outcome.answers
     assert isinstance(stored.answers["choice"].value, str)

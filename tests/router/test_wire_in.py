@@ -107,7 +107,7 @@ def test_every_field_of_a_decide_request_arrives() -> None:
     assert list(request.labels.items()) == [("a", "1"), ("b", "2")]
     assert request.decision_key == "order-9"
     assert request.budget == Budget(max_cost_usd=0.0, min_quality=1.0)
-    assert request.response_schema == {"type": "string"}
+    assert request.response_schema.document == {"type": "string"}
     assert request.max_output_tokens == 50
     assert request.temperature == 2.0
     assert request.cache_control == CacheControl(mode=CacheMode.BYPASS, ttl_s=1.5, cacheable=True)
@@ -293,7 +293,7 @@ def test_a_schema_nobody_can_satisfy_is_not_called_malformed() -> None:
 
 
 def test_the_permissive_schema_true_asks_for_nothing() -> None:
-    assert decide(prompt="Hi", response_schema="true").response_schema == {}
+    assert decide(prompt="Hi", response_schema="true").response_schema.document == {}
 
 
 def test_no_message_repeats_what_the_user_typed() -> None:

@@ -24,6 +24,14 @@ def test_counts_every_value_of_a_schema() -> None:
     assert parse_schema('{"type": "object", "required": ["a", "b"]}', field="s").values == 5
 
 
+def doubling_references(levels: int) -> str:
+    """A schema of about 30 bytes a level that is evaluated 2 ** levels times."""
+    schemas = {
+        f"s{level}": {"allOf": [{"$ref": f"#/$defs/s{level + 1}"}] * 2} for level in range(levels)
+    }
+    return json.dumps({"$ref": "#/$defs/s0", "$defs": {**schemas, f"s{levels}": {}}})
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
@@ -31,7 +39,10 @@ def test_counts_every_value_of_a_schema() -> None:
         ("[]", "a JSON object"),
         ('{"type": "strnig"}', "keyword 'type'"),
         ('{"pattern": "("}', "keyword 'pattern'"),
-        ('{"pattern": "a{99999999999999}"}', "pattern cannot be compiled"),
+        ('{"pattern": "a{99999999999999}"}', "nor be too large"),
+        ('{"pattern": "(?=a)"}', "no look-around"),
+        (r'{"patternProperties": {"(a)\\1": {}}}', "no back reference"),
+        (doubling_references(30), "costs too much: more than 10000 steps"),
         ('{"$ref": "https://example.com/schema"}', "another document"),
         ('{"items": {"$ref": "other.json#/a"}}', "another document"),
         ('{"$ref": "#/$defs/missing"}', "does not resolve"),
@@ -63,16 +74,16 @@ def test_accepts_references_into_itself() -> None:
     by_anchor = '{"$ref": "#here", "$defs": {"x": {"$anchor": "here"}}}'
     recursive = '{"properties": {"next": {"$ref": "#"}}}'
     for text in (by_pointer, by_anchor, recursive):
-        assert parse_schema(text, field="s").schema == json.loads(text)
+        assert parse_schema(text, field="s").compiled.document == json.loads(text)
 
 
 def test_a_property_may_be_called_like_a_keyword() -> None:
     text = '{"properties": {"$ref": {"type": "string"}, "enum": {"type": "string"}}}'
-    assert parse_schema(text, field="s").schema == json.loads(text)
+    assert parse_schema(text, field="s").compiled.document == json.loads(text)
 
 
 def test_the_same_schema_twice_is_checked_once_and_each_field_is_named() -> None:
-    assert parse_schema("{}", field="a").schema is parse_schema("{}", field="b").schema
+    assert parse_schema("{}", field="a").compiled is parse_schema("{}", field="b").compiled
     for field in ("a", "b"):
         with pytest.raises(InvalidRequest) as caught:
             parse_schema("[]", field=field)

@@ -171,10 +171,11 @@ def test_cache_counts_name_reasons_and_namespace_digests() -> None:
     namespace = Namespace(
         tenant="t",
         encoder_revision="e",
-        prompt_template="",
+        system_prompt="",
         question_schema="",
+        answer_settings="",
         tool_set="",
-        slow_model_revision="",
+        model_revisions="",
         variant="",
     )
     message = stats_response(

@@ -7,6 +7,7 @@ import time
 import traceback
 from contextlib import asynccontextmanager
 
+import httpx
 import pytest
 
 from slow_tier.client import ChatClient, Upstream
@@ -28,6 +29,8 @@ from slow_tier.errors import (
     UpstreamUnavailable,
 )
 from slow_tier.exchange import MAX_RESPONSE_BYTES
+from slow_tier.generation import HANGS_AFTER_S
+from slow_tier.json_schema import JsonSchema
 from slow_tier.testing import ScriptedReply, ScriptedUpstream
 
 SECRET = "sk-very-secret"
@@ -172,6 +175,15 @@ async def test_tool_calls_come_whole_whether_streamed_or_not(stream):
     assert answer.finish_reason == "tool_calls"
 
 
+async def test_a_tool_name_with_a_dot_comes_back_as_the_caller_wrote_it():
+    sent = ToolCall(id="a", name="math_sqrt", arguments_json="{}")
+    tool = ToolDefinition(name="math.sqrt", description="", parameters={})
+    reply = ScriptedReply(tool_calls=(sent,), finish_reason="tool_calls")
+    async with ScriptedUpstream(reply) as server, client_of(upstream(server)) as client:
+        answer = await client.complete(ask(tools=(tool,)), deadline_s=soon())
+    assert [call.name for call in answer.tool_calls] == ["math.sqrt"]
+
+
 async def test_a_call_of_a_tool_nobody_offered_is_invalid():
     call = ToolCall(id="a", name="rm", arguments_json="{}")
     async with (
@@ -217,9 +229,27 @@ async def test_a_gateway_error_is_retried_up_to_max_attempts(status):
     assert len(server.requests) == 2
 
 
-@pytest.mark.parametrize("status", [301, 400, 401, 404, 422])
-async def test_a_rejection_is_neither_retried_nor_passed_to_the_next_upstream(status):
+@pytest.mark.parametrize("status", [301, 401, 402, 403, 404, 408])
+async def test_a_fault_between_us_and_one_upstream_leaves_the_others(status):
+    attempts = []
     reply = ScriptedReply(status=status, headers={"location": "/v1/elsewhere"})
+    async with (
+        ScriptedUpstream(then=reply) as one,
+        ScriptedUpstream(ScriptedReply(text="x")) as two,
+        client_of(upstream(one), upstream(two, "second")) as client,
+    ):
+        answer = await client.complete(ask(), deadline_s=soon(), on_attempt=attempts.append)
+    assert answer.upstream == "second"
+    assert len(one.requests) == 1
+    assert [(a.upstream, a.outcome, a.detail) for a in attempts] == [
+        ("first", "rejected", f"status {status}"),
+        ("second", "ok", ""),
+    ]
+
+
+@pytest.mark.parametrize("status", [400, 413, 422])
+async def test_a_fault_of_the_request_is_neither_retried_nor_passed_to_the_next_upstream(status):
+    reply = ScriptedReply(status=status)
     async with (
         ScriptedUpstream(reply) as one,
         ScriptedUpstream(ScriptedReply(text="x")) as two,
@@ -255,6 +285,110 @@ async def test_a_silent_upstream_gives_way_to_the_next():
                 await client.complete(ask(), deadline_s=soon())
     assert answer.upstream == "second"
     assert one.disconnects >= 1
+
+
+class RoleThenSilence(httpx.AsyncByteStream):
+    def __init__(self, hang):
+        self._hang = hang
+
+    async def __aiter__(self):
+        yield b'data: {"choices": [{"delta": {"role": "assistant", "content": ""}}]}\n\n'
+        await self._hang()
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_an_upstream_that_hangs_leaves_half_of_the_time_to_the_only_other(stream):
+    clock, attempts = ManualClock(), []
+    message = {"content": "x"}
+    choices = [{"message": message, "delta": message, "finish_reason": "stop"}]
+    answer = json.dumps({"choices": choices})
+
+    async def hang():
+        clock.ahead_s = -10.0  # a slow test machine has all the time it needs after this
+        await asyncio.Event().wait()
+
+    async def serve(request):
+        if request.url.host == "two":
+            return httpx.Response(200, text=f"data: {answer}\n\n" if stream else answer)
+        if not stream:
+            await hang()
+        return httpx.Response(200, stream=RoleThenSilence(hang))
+
+    upstreams = [upstream("http://one/v1"), upstream("http://two/v1", "second")]
+    client = ChatClient(
+        upstreams, clock=clock, random=NoJitter(), transport=httpx.MockTransport(serve)
+    )
+    arguments = {"deadline_s": clock() + 0.08, "on_attempt": attempts.append}
+    if stream:
+        await collect(client.stream(ask(), **arguments), [])
+    else:
+        await client.complete(ask(), **arguments)
+    await client.aclose()
+    assert [(a.upstream, a.outcome) for a in attempts] == [("first", "timeout"), ("second", "ok")]
+
+
+async def test_a_model_that_thinks_unseen_has_begun_its_answer():
+    thought = b'data: {"choices": [{"delta": {"reasoning_content": "hm"}}]}\n\n'
+    said = b'data: {"choices": [{"delta": {"content": "a"}}]}\n\ndata: [DONE]\n\n'
+    gate = asyncio.Event()
+    async with (
+        ScriptedUpstream(ScriptedReply(chunks=[thought, said], between=gate)) as one,
+        client_of(upstream(one)) as client,
+    ):
+        stream = client.stream(ask(), deadline_s=soon(), start_by_s=time.monotonic() + 1.0)
+        running = asyncio.ensure_future(anext(stream))
+        await asyncio.sleep(0.03)
+        gate.set()
+        assert (await running).text == "a"
+        await stream.aclose()
+
+
+@asynccontextmanager
+async def client_of_a_hanging_upstream(clock, *, silent_s):
+    """Give a client and what it asked; with each request that many seconds pass in silence."""
+    asked = []
+
+    async def hang(request):
+        asked.append(request)
+        clock.ahead_s += silent_s
+        await asyncio.Event().wait()
+
+    client = ChatClient(
+        [upstream("http://127.0.0.1:9/v1")],
+        clock=clock,
+        random=NoJitter(),
+        transport=httpx.MockTransport(hang),
+    )
+    for _ in range(5):
+        with pytest.raises(DeadlineExceeded):
+            await client.complete(ask(), deadline_s=clock() + 0.03)
+    yield client, asked
+    await client.aclose()
+
+
+async def test_a_hanging_upstream_opens_its_breaker():
+    clock = ManualClock()
+    async with client_of_a_hanging_upstream(clock, silent_s=HANGS_AFTER_S) as (client, asked):
+        with pytest.raises(UpstreamUnavailable, match="circuit breaker is open"):
+            await client.complete(ask(), deadline_s=clock() + 0.03)
+    assert len(asked) == 5
+
+
+async def test_callers_of_short_deadlines_cannot_open_the_breaker():
+    clock = ManualClock()
+    async with client_of_a_hanging_upstream(clock, silent_s=HANGS_AFTER_S / 2) as (client, asked):
+        with pytest.raises(DeadlineExceeded):
+            await client.complete(ask(), deadline_s=clock() + 0.03)
+    assert len(asked) == 6
+
+
+async def test_where_somebody_else_takes_over_a_late_start_is_the_upstreams_failure():
+    async with (
+        ScriptedUpstream(ScriptedReply(before=asyncio.Event())) as server,
+        client_of(upstream(server)) as client,
+    ):
+        with pytest.raises(UpstreamTimeout, match=r"no answer began within 0\.0"):
+            await client.complete(ask(), deadline_s=soon(), start_by_s=time.monotonic() + 0.02)
 
 
 async def test_a_stream_that_has_not_begun_fails_over():
@@ -353,7 +487,7 @@ async def test_a_filtered_answer_is_returned_as_filtered():
     assert (answer.text, answer.finish_reason) == ("", "content_filter")
 
 
-SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+SCHEMA = JsonSchema({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]})
 
 
 async def test_slightly_broken_json_is_repaired_before_it_is_checked():
@@ -364,7 +498,7 @@ async def test_slightly_broken_json_is_repaired_before_it_is_checked():
         answer = await client.complete(ask(response_schema=SCHEMA), deadline_s=soon())
     assert json.loads(answer.text) == {"n": 3}
     sent = server.requests[0].body["response_format"]
-    assert sent["json_schema"]["schema"] == SCHEMA
+    assert sent["json_schema"]["schema"] == SCHEMA.document
     assert sent["json_schema"]["strict"] is True
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from slow_tier.completion import CompletionRequest, TokenLogprob
 from slow_tier.errors import InvalidAnswer
+from slow_tier.json_schema import JsonSchema
 from slow_tier.questions import (
     Option,
     Question,
@@ -51,7 +52,7 @@ def test_messages_and_schema_make_a_request_and_do_not_depend_on_the_order_asked
         messages=messages,
         temperature=0.0,
         max_output_tokens=9,
-        response_schema=question_schema(ALL),
+        response_schema=JsonSchema(question_schema(ALL)),
     )
     assert messages == question_messages("My invoice is wrong", dict(sorted(ALL.items())))
     assert [message.role for message in messages] == ["system", "user"]
@@ -87,6 +88,24 @@ def test_logprobs_give_probabilities_an_expected_score_and_a_confidence():
     assert answers["anger"].confidence == pytest.approx(1 - 1.5 * math.log(2) / math.log(3))
     assert answers["urgent"].noul == pytest.approx(0.25)
     assert answers["urgent"].probabilities == pytest.approx({"false": 0.75, "true": 0.25})
+
+
+def test_the_label_is_the_most_probable_one_whatever_was_sampled():
+    tokens = [
+        chosen('{"team": "', 1.0),
+        chosen("billing", 0.2, technical=0.8),
+        chosen('"}', 1.0),
+    ]
+    answer = parse_answers('{"team": "billing"}', {"team": TEAM}, token_logprobs=tokens)["team"]
+    assert answer.choice == "technical"
+    assert answer.probabilities == pytest.approx({"billing": 0.2, "technical": 0.8})
+
+
+@pytest.mark.parametrize(("written", "other"), [("billing", "technical"), ("technical", "billing")])
+def test_between_equally_probable_labels_the_written_one_stands(written, other):
+    tokens = [chosen('{"team": "', 1.0), chosen(written, 0.5, **{other: 0.5}), chosen('"}', 1.0)]
+    text = json.dumps({"team": written})
+    assert parse_answers(text, {"team": TEAM}, token_logprobs=tokens)["team"].choice == written
 
 
 def test_even_odds_mean_no_confidence_and_certainty_means_full_confidence():

@@ -35,6 +35,7 @@ def test_a_final_slash_makes_no_difference():
         ({"connect_timeout_s": 0.0}, "connect_timeout_s must be finite and > 0, got 0.0"),
         ({"connect_timeout_s": float("inf")}, "connect_timeout_s must be finite"),
         ({"read_timeout_s": float("nan")}, "read_timeout_s must be finite"),
+        ({"dialect": "old"}, "dialect must be one of chat, reasoning"),
         ({"max_attempts": 0}, "max_attempts must be >= 1, got 0"),
     ],
 )

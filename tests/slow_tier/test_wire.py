@@ -6,6 +6,7 @@ import pytest
 
 from slow_tier.completion import ChatMessage, CompletionRequest, ToolCall, ToolDefinition, Usage
 from slow_tier.errors import InvalidAnswer, UpstreamUnavailable
+from slow_tier.json_schema import JsonSchema
 from slow_tier.reply import ReplyAssembler
 from slow_tier.wire import decode_completion, encode_request
 
@@ -42,14 +43,34 @@ def test_a_plain_request_carries_nothing_that_was_not_asked_for():
     }
 
 
+def test_a_reasoning_model_is_sent_nothing_that_it_refuses():
+    request = CompletionRequest(
+        messages=(USER,), temperature=0.25, max_output_tokens=8, want_logprobs=True
+    )
+    body = encode_request(request, model="m", system_prompt=None, dialect="reasoning", stream=False)
+    assert json.loads(body) == {
+        "model": "m",
+        "messages": [{"role": "user", "content": "hi"}],
+        "max_completion_tokens": 8,
+    }
+
+
 def test_options_appear_under_their_openai_names():
     tool = ToolDefinition(name="f", description="d", parameters={"type": "object"})
-    body = encode(stream=True, seed=0, want_logprobs=True, tools=(tool,), response_schema={})
+    body = encode(
+        stream=True, seed=0, want_logprobs=True, tools=(tool,), response_schema=JsonSchema({})
+    )
     assert body["seed"] == 0
     assert (body["logprobs"], body["top_logprobs"]) == (True, 20)
     assert (body["stream"], body["stream_options"]) == (True, {"include_usage": True})
     assert body["tools"][0]["function"]["parameters"] == {"type": "object"}
     assert body["response_format"]["json_schema"]["schema"] == {}
+
+
+def test_a_tool_name_with_dots_is_spelt_without_them():
+    tools = [ToolDefinition(name=n, description="", parameters={}) for n in ("a.b", "a_b")]
+    sent = encode(tools=tuple(tools))["tools"]
+    assert [tool["function"]["name"] for tool in sent] == ["a_b_2", "a_b"]
 
 
 def test_a_lone_surrogate_in_a_prompt_cannot_break_the_encoding():
@@ -184,8 +205,6 @@ def test_any_other_shape_is_an_invalid_answer_that_names_the_upstream(payload):
         ({"temperature": float("nan")}, r"temperature: must be in \[0, 2\]"),
         ({"temperature": -0.1}, r"temperature: must be in \[0, 2\], got -0.1"),
         ({"max_output_tokens": 0}, "max_output_tokens: must be >= 1, got 0"),
-        ({"response_schema": {"type": "nonsense"}}, "response_schema: not a valid JSON schema"),
-        ({"response_schema": {"enum": [float("nan")]}}, "response_schema: not a valid"),
     ],
 )
 def test_a_request_that_makes_no_sense_is_refused_by_field(overrides, problem):
@@ -194,8 +213,6 @@ def test_a_request_that_makes_no_sense_is_refused_by_field(overrides, problem):
 
 
 def test_bad_tools_are_refused_by_name():
-    with pytest.raises(ValueError, match="tool 'f' parameters: not a valid JSON schema"):
-        ToolDefinition(name="f", description="", parameters={"type": 3})
     with pytest.raises(ValueError, match="tool name: must be 1 to 64"):
         ToolDefinition(name="f g", description="", parameters={})
     tool = ToolDefinition(name="f", description="", parameters={})
