@@ -39,7 +39,8 @@ teacher's, projected on its leading axes. The heads are fitted on the frozen enc
 | CLINC150, HWU64, BANKING77 | CC-BY | our own reading of which intents need a tool |
 | arena-hard v2.0 | Apache-2.0 | slow, temperature prior, answer length |
 | BELLE eval set | ODC-By | temperature prior, answer length |
-| self-instruct seed tasks | Apache-2.0 | answer length |
+| self-instruct seed and user tasks | Apache-2.0 | answer length, no tool |
+| chatterbot-corpus (English, general topics) | BSD-3-Clause | fast |
 
 `fast` means: no tool is needed and the reference weak model (mixtral-8x7b, a 7 b class model
 or llama-2-7b, by source) answers acceptably. Temperatures are human priors by category, not

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from router.training.sources import (
     arena_rows,
+    chatterbot_turns,
     read_rows,
     routing_rows,
     split_of,
@@ -34,6 +35,20 @@ NO_TOOL = FAST | SLOW
 CHARS_PER_TOKEN = 4.0
 CHARS_PER_TOKEN_ZH = 1.6
 INTENTS_PER_CLASS = 40
+PLAIN_TOPICS = (
+    "ai",
+    "computers",
+    "food",
+    "health",
+    "history",
+    "literature",
+    "money",
+    "movies",
+    "politics",
+    "psychology",
+    "science",
+    "sports",
+)
 
 # Our own reading of which intents a language model can serve alone; every other intent of
 # the two sets asks for live data, an account or an action, hence for a tool.
@@ -115,6 +130,8 @@ def all_examples(data: Path, *, seed: int) -> list[Example]:
         *_arena(data),
         *_belle(data),
         *_lengths(data),
+        *_plain_questions(data),
+        *_user_tasks(data),
     ]
     return rows + _with_other_tools(rows, data, random.Random(seed))  # noqa: S311 - nothing secret
 
@@ -254,6 +271,29 @@ def _lengths(data: Path) -> list[Example]:
             )
         )
     return rows
+
+
+def _plain_questions(data: Path) -> list[Example]:
+    """Return chatterbot's questions on general topics: what a small model knows.
+
+    The small-talk files are held out to measure "small talk goes fast".
+    """
+    return [
+        Example(text=text, source="chatterbot", split=split_of(text), routes=FAST, weight=0.5)
+        for text in chatterbot_turns(data, "english", PLAIN_TOPICS)
+        if split_of(text) != "test"
+    ]
+
+
+def _user_tasks(data: Path) -> list[Example]:
+    """Return self-instruct's tasks of office life; they need no tool, and no more is known."""
+    rows = read_rows(data / "kinds" / "self_instruct" / "user_oriented_instructions.jsonl.gz")
+    texts = [f"{row['instruction']}\n{row['instances'][0]['input']}".strip() for row in rows]
+    return [
+        Example(text=text, source="self_instruct", split=split_of(text), routes=NO_TOOL, weight=0.5)
+        for text in texts
+        if split_of(text) != "test"
+    ]
 
 
 def _with_other_tools(rows: list[Example], data: Path, rng: random.Random) -> list[Example]:

@@ -127,10 +127,17 @@ def _kinds(folder: Path) -> None:
         _jsonl(kinds / "mt_bench" / name, rows)
     talk = kinds / "chatterbot_corpus"
     talk.mkdir()
-    for topic in ("conversations", "greetings", "emotion", "humor", "gossip", "botprofile"):
+    topics = "conversations greetings emotion humor gossip botprofile ai computers food health"
+    topics += " history literature money movies politics psychology science sports"
+    for topic in topics.split():
         (talk / f"english__{topic}.yml").write_text(
             f"categories:\n- {topic}\nconversations:\n- - Hello {topic}\n  - Hi\n"
         )
+    tasks = [
+        {"instruction": f"Rewrite line {i}.", "instances": [{"input": f"line {i}", "output": ""}]}
+        for i in range(20)
+    ]
+    _jsonl(kinds / "self_instruct" / "user_oriented_instructions.jsonl.gz", tasks)
     generators = (
         ("arena_hard", "gpt-4-0314"),
         ("routellm_gsm8k", "gpt-4-1106-preview"),
