@@ -1,7 +1,7 @@
 """Route texts in process, without a server.
 
 >>> from router import LayaRouter
->>> routed = LayaRouter.from_pretrained("laya-base").route("What is the capital of France?")
+>>> routed = LayaRouter.from_pretrained("laya-base").route("How many legs does a spider have?")
 >>> routed.tier
 'fast'
 """
