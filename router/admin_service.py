@@ -58,7 +58,9 @@ class CacheAdminServicer(pb_grpc.CacheAdminServiceServicer):
         """Return the counts of the caller's tenant."""
         del request  # it has no fields
         async with translated(context):
-            tenant = self._authenticator.tenant_of(context.invocation_metadata())
+            tenant = self._authenticator.tenant_of(
+                context.invocation_metadata(), context.auth_context()
+            )
             return stats_response(self._enabled().stats(tenant))
 
     async def Invalidate(
@@ -66,7 +68,9 @@ class CacheAdminServicer(pb_grpc.CacheAdminServiceServicer):
     ) -> pb.InvalidateResponse:
         """Remove entries of the caller's tenant."""
         async with translated(context):
-            tenant = self._authenticator.tenant_of(context.invocation_metadata())
+            tenant = self._authenticator.tenant_of(
+                context.invocation_metadata(), context.auth_context()
+            )
             conditions = _conditions(request)
             removed = self._enabled().invalidate(
                 tenant,

@@ -9,16 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from router.errors import Overloaded, RouterError
-
-
-class Draining(RouterError):  # noqa: N818 - named for what it says to the caller
-    """The service is about to stop and takes no new calls.
-
-    UNAVAILABLE on the wire, not RESOURCE_EXHAUSTED: the caller has nothing to wait for here,
-    clients and proxies retry UNAVAILABLE on another replica, and gRPC itself answers so once
-    the server stops listening, hence callers see one status however far the stop has come.
-    """
+from router.errors import Overloaded
 
 
 class Admission:
@@ -38,33 +29,19 @@ class Admission:
         self._limit = limit
         self._retry_after_s = retry_after_s
         self._in_flight = 0
-        self._draining = False
 
     @property
     def in_flight(self) -> int:
         """Calls that hold a permit now."""
         return self._in_flight
 
-    @property
-    def draining(self) -> bool:
-        """Whether new calls are refused because the service stops."""
-        return self._draining
-
-    def drain(self) -> None:
-        """Refuse every further call; those that hold a permit keep it."""
-        self._draining = True
-
     @contextmanager
     def permit(self) -> Iterator[None]:
         """Hold a permit inside the ``with`` block.
 
         Raises:
-            Draining: After ``drain``.
             Overloaded: If all permits are taken.
         """
-        if self._draining:
-            msg = "the service is shutting down; another replica may answer"
-            raise Draining(msg)
         if self._in_flight >= self._limit:
             msg = f"{self._limit} calls are in flight (limits.in_flight)"
             raise Overloaded(msg, retry_after_s=self._retry_after_s)

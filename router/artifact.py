@@ -71,7 +71,7 @@ class ArtifactConfig(BaseModel):
     embedding_dim: int = Field(ge=1, le=8192)
     max_tokens: int = Field(ge=16)
     threshold: float = Field(ge=0.0, le=1.0, allow_inf_nan=False)
-    semantic_threshold: float = Field(ge=-1.0, le=1.0, allow_inf_nan=False)
+    semantic_threshold: float = Field(gt=0.0, le=1.0, allow_inf_nan=False)
     calibration: CalibrationConfig
     out_of_distribution_threshold: float = Field(gt=0.0, allow_inf_nan=False)
     graphs: dict[str, str] = Field(min_length=1)

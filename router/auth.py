@@ -1,42 +1,51 @@
-"""Who calls: the tenant behind the metadata of a call.
+"""Who calls: the tenant behind the metadata or the certificate of a call.
 
-With tokens, the bearer token names the tenant. Without, everybody is the tenant ``default``,
-unless a trusted proxy in front sets the ``tenant`` metadata key.
+A bearer token or a client certificate names it, where the configuration lists them. Otherwise
+everybody is the tenant ``default``, unless a trusted proxy in front sets the ``tenant`` metadata
+key.
 """
 
 from __future__ import annotations
 
 import hashlib
 import hmac
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from pydantic import SecretStr, TypeAdapter, ValidationError
 
 from router.config import Name
-from router.errors import ConfigError, InvalidRequest, Unauthenticated
+from router.errors import ConfigError, Forbidden, InvalidRequest, Unauthenticated
 
 DEFAULT_TENANT = "default"
+
+# Names under which gRPC reports the common name, the DNS and the URI alternative names.
+_SUBJECTS = ("x509_common_name", "peer_dns", "peer_uri")
 
 _NAME: TypeAdapter[str] = TypeAdapter(Name)
 
 
 class Authenticator:
-    """Reads the tenant out of request metadata.
+    """Reads the tenant out of what a call brings along.
 
     Tokens are kept as SHA-256 digests only, and every one of them is compared in constant
     time, so neither a dump nor the time of an answer tells a token.
 
     Args:
         tokens: ``(tenant, token)`` pairs; a tenant may have several while it rotates them.
-        trust_tenant_metadata: Without tokens, believe the ``tenant`` metadata key.
+        certificates: ``(tenant, subject)`` pairs; exclude tokens. A subject is the common name
+            or a DNS or URI alternative name of a certificate that gRPC has verified.
+        trust_tenant_metadata: Without both, believe the ``tenant`` metadata key.
 
     Raises:
-        ConfigError: If one token stands for two tenants, or tokens come with
-            ``trust_tenant_metadata``.
+        ConfigError: If one token stands for two tenants.
     """
 
     def __init__(
-        self, tokens: Iterable[tuple[str, SecretStr]] = (), *, trust_tenant_metadata: bool = False
+        self,
+        tokens: Iterable[tuple[str, SecretStr]] = (),
+        *,
+        certificates: Iterable[tuple[str, str]] = (),
+        trust_tenant_metadata: bool = False,
     ) -> None:
         self._tenants: dict[bytes, str] = {}
         for tenant, token in tokens:
@@ -44,28 +53,43 @@ class Authenticator:
             if self._tenants.setdefault(digest, tenant) != tenant:
                 msg = f"auth.tokens: {tenant} and {self._tenants[digest]} have the same token"
                 raise ConfigError(msg)
-        if self._tenants and trust_tenant_metadata:
-            msg = "auth.trust_tenant_metadata: not together with auth.tokens"
-            raise ConfigError(msg)
+        self._subjects = {subject.encode(): tenant for tenant, subject in certificates}
         self._trust_tenant_metadata = trust_tenant_metadata
 
-    def tenant_of(self, metadata: Iterable[tuple[str, str | bytes]] | None) -> str:
+    def tenant_of(
+        self,
+        metadata: Iterable[tuple[str, str | bytes]] | None,
+        peer: Mapping[str, Iterable[bytes]],
+    ) -> str:
         """Return the caller's tenant.
 
         Args:
             metadata: Keys in lower case, as gRPC delivers them, with their values.
+            peer: What gRPC verified about the caller, by property; empty without TLS.
 
         Raises:
             Unauthenticated: If tokens are configured and the call carries no valid one.
+            Forbidden: If certificates are configured and the caller's is none of them.
             InvalidRequest: If a trusted ``tenant`` is not 1 to 64 characters of
                 ``[A-Za-z0-9_.-]``.
         """
         pairs = tuple(metadata or ())
         if self._tenants:
             return self._by_token(_values(pairs, "authorization"))
+        if self._subjects:
+            return self._by_certificate(peer)
         if self._trust_tenant_metadata:
             return _by_name(_values(pairs, "tenant"))
         return DEFAULT_TENANT
+
+    def _by_certificate(self, peer: Mapping[str, Iterable[bytes]]) -> str:
+        subjects = [value for name in _SUBJECTS for value in peer.get(name, ())]
+        found = {self._subjects[value] for value in subjects if value in self._subjects}
+        if len(found) != 1:
+            which = "several tenants" if found else "no tenant"
+            msg = f"the client certificate stands for {which} of auth.certificates"
+            raise Forbidden(msg)
+        return found.pop()
 
     def _by_token(self, values: list[str | bytes]) -> str:
         scheme, _, token = str(values[0]).partition(" ") if len(values) == 1 else ("", "", "")

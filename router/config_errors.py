@@ -5,32 +5,46 @@ from __future__ import annotations
 import difflib
 import types
 import typing
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
+Location = tuple[int | str, ...]
 
-def explain(error: ValidationError, model: type[BaseModel], *, origin: str) -> str:
-    """Return one line for each mistake: where it is, what is wrong, what was meant.
+# Raised for a string where a structure belongs: in a variable, JSON that cannot be parsed.
+_STRUCTURES = frozenset({"tuple_type", "dict_type", "model_type", "model_attributes_type"})
+
+_LONGEST = 10**18
+
+
+def explain(
+    error: ValidationError,
+    model: type[BaseModel],
+    *,
+    variable_of: Callable[[Location], str | None],
+) -> Iterator[str]:
+    """Yield one line for each mistake: where it is, what is wrong, what was meant.
 
     Args:
         error: What pydantic found.
         model: The root of the configuration, to look up known keys.
-        origin: The file's name, or another word for where the values came from.
+        variable_of: Returns the environment variable that set a value, or ``None``.
     """
-    lines = [f"{origin}: the configuration has {error.error_count()} mistake(s)"]
     for mistake in error.errors(include_url=False, include_context=False):
         location = tuple(mistake["loc"])
-        key = _dotted(location)
+        variable = variable_of(location)
         if mistake["type"] == "extra_forbidden":
-            lines.append(f"  {key}: unknown key{_nearest(location, model)}")
+            message = f"unknown key{_nearest(location, model)}"
+        elif variable and mistake["type"] in _STRUCTURES and isinstance(mistake["input"], str):
+            message = "not JSON of the right kind"
         else:
-            message = mistake["msg"].removeprefix("Value error, ")
-            lines.append(f"  {key}: {message}{_shown(mistake.get('input'))}")
-    return "\n".join(lines)
+            message = mistake["msg"].removeprefix("Value error, ") + _shown(mistake["input"])
+        origin = f" (environment variable {variable})" if variable else ""
+        yield f"{_dotted(location)}: {message}{origin}"
 
 
-def _dotted(location: tuple[int | str, ...]) -> str:
+def _dotted(location: Location) -> str:
     text = ""
     for part in location:
         text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
@@ -39,14 +53,16 @@ def _dotted(location: tuple[int | str, ...]) -> str:
 
 def _shown(value: Any) -> str:
     """Return the offending value where it is a plain number or flag, never a string."""
-    return f", got {value}" if isinstance(value, (int, float)) else ""
+    # Python refuses to write integers of thousands of digits.
+    is_short = isinstance(value, float) or (isinstance(value, int) and abs(value) < _LONGEST)
+    return f", got {value}" if is_short else ""
 
 
-def _nearest(location: tuple[int | str, ...], model: type[BaseModel]) -> str:
+def _nearest(location: Location, model: type[BaseModel]) -> str:
     section: type[BaseModel] | None = model
     for part in location[:-1]:
         if section is not None and isinstance(part, str):
-            section = _section(section, part)
+            section = section_of(section, part)
     if section is None:
         return ""
     known = sorted(section.model_fields)
@@ -56,8 +72,8 @@ def _nearest(location: tuple[int | str, ...], model: type[BaseModel]) -> str:
     return f"; known here: {', '.join(known)}"
 
 
-def _section(model: type[BaseModel], key: str) -> type[BaseModel] | None:
-    """Return the model a field holds, looking through unions and tuples."""
+def section_of(model: type[BaseModel], key: str) -> type[BaseModel] | None:
+    """Return the model that a field holds, looking through unions and tuples, if it does."""
     info = model.model_fields.get(key)
     if info is None:
         return None

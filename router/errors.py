@@ -12,6 +12,8 @@
     ├── Overloaded                 too much at once                 RESOURCE_EXHAUSTED
     ├── DeadlinePassed             the caller's time is over        DEADLINE_EXCEEDED
     ├── TierUnavailable            no tier is left to answer        UNAVAILABLE
+    ├── Draining                   the service is about to stop     UNAVAILABLE
+    ├── PolicyFailed               the operator's own policy failed INTERNAL
     ├── ConfigError                the operator is wrong            (start-up)
     └── ArtifactError              a model folder is damaged        (start-up)
 
@@ -81,6 +83,22 @@ class TierUnavailable(RouterError):  # noqa: N818
     Attributes:
         setting: The configuration key that would change that, e.g.
             ``"slow_tier.upstreams"``.
+    """
+
+    def __init__(self, message: str, *, setting: str) -> None:
+        super().__init__(f"{message} (setting: {setting})")
+        self.setting = setting
+
+
+class Draining(RouterError):  # noqa: N818
+    """The service is about to stop and takes no new calls."""
+
+
+class PolicyFailed(RouterError):  # noqa: N818
+    """The policy that the operator configured gave no verdict.
+
+    Attributes:
+        setting: The configuration key that names the policy.
     """
 
     def __init__(self, message: str, *, setting: str) -> None:

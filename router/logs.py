@@ -6,6 +6,7 @@ their input. That holds for the libraries' own records, too.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import sys
 import traceback
@@ -57,6 +58,8 @@ def configure_logs(config: LogConfig, *, stream: TextIO | None = None) -> None:
         structlog.stdlib.ProcessorFormatter(
             foreign_pre_chain=[structlog.stdlib.add_logger_name, *shared, _library_record],
             processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, renderer],
+            # Formatting could fail, and the standard library would print the arguments then.
+            use_get_message=False,
         )
     )
     root = logging.getLogger()
@@ -99,7 +102,17 @@ def _library_record(
     """Keep the first line of a library's template, without the arguments.
 
     Arguments, and the ``repr`` of tasks that asyncio writes into the further lines, may quote
-    what passes through.
+    what passes through. So does a message that is no template but, for instance, an exception.
     """
-    event["event"] = str(event["_record"].msg).partition("\n")[0]
+    message = event["_record"].msg
+    event["event"] = (
+        message.partition("\n")[0] if isinstance(message, str) else type(message).__qualname__
+    )
     return event
+
+
+def log_loop_error(_loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Handle what no task of the event loop did: its own handler quotes callbacks' arguments."""
+    error = context.get("exception")
+    exceptions = exception_chain(error) if isinstance(error, BaseException) else []
+    structlog.get_logger(__name__).error("event_loop_error", exceptions=exceptions)

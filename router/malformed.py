@@ -17,6 +17,7 @@ from google.protobuf.message import DecodeError
 from google.protobuf.unknown_fields import UnknownFieldSet
 
 from router.errors import InvalidRequest
+from router.rewrapping import Behavior, rewrapped
 from router.status import translated
 from router.v1 import router_pb2 as pb
 
@@ -38,29 +39,23 @@ class MalformedRequestInterceptor(grpc.aio.ServerInterceptor):
         request_type = _request_type(handler_call_details.method)
         if handler is None or request_type is None:
             return handler
-        deserialize = handler.request_deserializer
-        behavior = handler.unary_stream if handler.response_streaming else handler.unary_unary
 
         def parse(raw: bytes) -> Any:
             try:
-                return deserialize(raw)
+                return handler.request_deserializer(raw)
             except DecodeError:
                 return _explain(raw, request_type)
 
-        async def call(request: Any, context: grpc.aio.ServicerContext[Any, Any]) -> Any:
-            if isinstance(request, InvalidRequest):
-                async with translated(context):
-                    raise request
-            return await behavior(request, context)
+        def wrap(behavior: Behavior) -> Behavior:
+            async def call(request: Any, context: grpc.aio.ServicerContext[Any, Any]) -> Any:
+                if isinstance(request, InvalidRequest):
+                    async with translated(context):
+                        raise request
+                return await behavior(request, context)
 
-        make = (
-            grpc.unary_stream_rpc_method_handler
-            if handler.response_streaming
-            else grpc.unary_unary_rpc_method_handler
-        )
-        return make(
-            call, request_deserializer=parse, response_serializer=handler.response_serializer
-        )
+            return call
+
+        return rewrapped(handler, wrap, parse=parse)
 
 
 def undecodable_field(raw: bytes, message: Descriptor) -> str:

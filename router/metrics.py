@@ -10,10 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import fields
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, start_http_server
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from router.domain import DecideOutcome, Decision, PathStep, Timings
-from router.errors import ConfigError
 
 _NS_PER_S = 1e9
 # From the exact cache (tens of microseconds) to a long generation (minutes).
@@ -125,36 +124,5 @@ class Metrics:
             self._costs.labels(answered_by).inc(cost_usd)
 
 
-class MetricsEndpoint:
-    """Serves a registry over HTTP from a thread.
-
-    Args:
-        registry: What to serve.
-        host: Address to listen on.
-        port: Port; 0 picks a free one.
-
-    Raises:
-        ConfigError: Naming the setting, if the address cannot be bound.
-    """
-
-    def __init__(self, registry: CollectorRegistry, *, host: str, port: int) -> None:
-        try:
-            self._server, self._thread = start_http_server(port, host, registry)
-        except (OSError, OverflowError) as error:
-            msg = f"server.metrics_port: cannot listen on {host}:{port}: {_why(error)}"
-            raise ConfigError(msg) from error
-        self.port: int = self._server.server_port
-
-    def close(self) -> None:
-        """Stop serving."""
-        self._server.shutdown()
-        self._thread.join()
-        self._server.server_close()
-
-
 def _upstream(step: PathStep) -> str:
     return step.upstream or _IN_PROCESS
-
-
-def _why(error: Exception) -> str:
-    return getattr(error, "strerror", None) or type(error).__name__

@@ -21,8 +21,8 @@ from router.domain import DecideOutcome, Decision, Request, RouteOutcome, Timing
 from router.errors import RouterError
 from router.metrics import Metrics
 from router.pipeline import Pipeline
+from router.rewrapping import SERVICES, Behavior, rewrapped
 
-_SERVICES = "/router.v1."
 _log = structlog.get_logger(__name__)
 
 
@@ -122,12 +122,12 @@ class ObservedRouter:
         _describe_decision(outcome.decision, outcome.timings)
         structlog.contextvars.bind_contextvars(
             answered_by=outcome.answered_by.value,
+            # Upstreams by their configured names: what model a server says it is, is its text.
             path=[
                 f"{step.upstream or step.tier.value}:{step.outcome.value}" for step in outcome.path
             ],
             degraded=outcome.degraded,
             finish_reason=outcome.finish_reason,
-            model_revision=outcome.model_revision,
             usage_tokens=[outcome.input_tokens, outcome.output_tokens],
             output_bytes=len(outcome.text.encode("utf-8", "surrogatepass")),
         )
@@ -160,41 +160,36 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
         """Wrap the handler of a call; those of other services pass as they are."""
         handler = await continuation(handler_call_details)
         method: str = handler_call_details.method
-        if handler is None or not method.startswith(_SERVICES):
+        if handler is None or not method.startswith(SERVICES):
             return handler
         rpc = method.rpartition("/")[2]
-        behavior = handler.unary_stream if handler.response_streaming else handler.unary_unary
 
-        async def call(request: Any, context: grpc.aio.ServicerContext[Any, Any]) -> Any:
-            structlog.contextvars.clear_contextvars()
-            started_ns = self._clock.perf_ns()
-            code = "UNKNOWN"
-            try:
-                response = await behavior(request, context)
-                code = "OK"
-            except grpc.aio.AbortError:
-                code = _code(context)
-                raise
-            except asyncio.CancelledError:
-                code = "CANCELLED"
-                raise
-            finally:
-                elapsed_ns = self._clock.perf_ns() - started_ns
-                self._metrics.request(rpc=rpc, code=code, seconds=elapsed_ns / 1e9)
-                level = "info" if code == "OK" else "warning"
-                getattr(_log, level)("call", rpc=rpc, code=code, elapsed_ns=elapsed_ns)
-            return response
+        def wrap(behavior: Behavior) -> Behavior:
+            async def call(request: Any, context: grpc.aio.ServicerContext[Any, Any]) -> Any:
+                structlog.contextvars.clear_contextvars()
+                started_ns = self._clock.perf_ns()
+                code = "UNKNOWN"
+                try:
+                    response = await behavior(request, context)
+                    code = "OK"
+                except grpc.aio.AbortError:
+                    code = _code(context)
+                    raise
+                except asyncio.CancelledError:
+                    code = "CANCELLED"
+                    raise
+                finally:
+                    self._ended(rpc, code, self._clock.perf_ns() - started_ns)
+                return response
 
-        make = (
-            grpc.unary_stream_rpc_method_handler
-            if handler.response_streaming
-            else grpc.unary_unary_rpc_method_handler
-        )
-        return make(
-            call,
-            request_deserializer=handler.request_deserializer,
-            response_serializer=handler.response_serializer,
-        )
+            return call
+
+        return rewrapped(handler, wrap, parse=None)
+
+    def _ended(self, rpc: str, code: str, elapsed_ns: int) -> None:
+        self._metrics.request(rpc=rpc, code=code, seconds=elapsed_ns / 1e9)
+        level = "info" if code == "OK" else "warning"
+        getattr(_log, level)("call", rpc=rpc, code=code, elapsed_ns=elapsed_ns)
 
 
 def _code(context: grpc.aio.ServicerContext[Any, Any]) -> str:

@@ -72,13 +72,22 @@ class Verdict:
         tier: Where the request goes.
         reason: Why.
         route: The route with the highest probability.
-        threshold: The threshold that was applied.
+        threshold: The threshold that was applied, in [0, 1].
     """
 
     tier: Tier
     reason: Reason
     route: str
     threshold: float
+
+    def __post_init__(self) -> None:
+        for name, value, kind in (("tier", self.tier, Tier), ("reason", self.reason, Reason)):
+            if not isinstance(value, kind):
+                msg = f"{name}: must be a {kind.__name__}, is a {type(value).__name__}"
+                raise TypeError(msg)
+        if isinstance(self.threshold, bool) or not 0.0 <= self.threshold <= 1.0:
+            msg = "threshold: must be a number in [0, 1]"
+            raise ValueError(msg)
 
 
 @runtime_checkable

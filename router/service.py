@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar, cast
@@ -32,6 +33,8 @@ from router.wire_out import batch_item, decide_response, route_response, stream_
 MAX_ITEMS = 256
 # Checking the schemas of a larger request may hold up the event loop, so a thread does it.
 MAX_INLINE_BYTES = 2_048
+# Checking takes the interpreter's lock, so more threads would only slow the event loop down.
+_CHECKING_THREADS = 2
 
 Context = grpc.aio.ServicerContext[Any, Any]
 RequestT = TypeVar("RequestT", pb.RouteRequest, pb.DecideRequest, pb.DecideStreamRequest)
@@ -117,6 +120,13 @@ class RouterServicer(pb_grpc.RouterServiceServicer):
         self._admission = admission
         self._limits = limits
         self._clock = clock or Clock()
+        # Of its own, so that what waits here holds nothing else up, at exit neither. Only calls
+        # with a permit wait, and one that ends leaves the queue.
+        self._checking = ThreadPoolExecutor(_CHECKING_THREADS, thread_name_prefix="checking")
+
+    def close(self) -> None:
+        """Give up the checks that have not begun."""
+        self._checking.shutdown(wait=False, cancel_futures=True)
 
     async def Route(self, request: pb.RouteRequest, context: Context) -> pb.RouteResponse:
         """Decide where a request goes."""
@@ -162,7 +172,7 @@ class RouterServicer(pb_grpc.RouterServiceServicer):
             decided = await self._convert(request_from_stream, request, caller)
             async with aclosing(self._router.decide_stream(decided)) as parts:
                 while (part := await self._in_time(_next(parts), caller)) is not None:
-                    await context.write(stream_part(part))
+                    await self._in_time(context.write(stream_part(part)), caller)
 
     async def RecordOutcome(
         self, request: pb.RecordOutcomeRequest, context: Context
@@ -183,7 +193,9 @@ class RouterServicer(pb_grpc.RouterServiceServicer):
     async def _admitted(self, context: Context) -> AsyncIterator[_Caller]:
         async with translated(context):
             with self._admission.permit():
-                tenant = self._authenticator.tenant_of(context.invocation_metadata())
+                tenant = self._authenticator.tenant_of(
+                    context.invocation_metadata(), context.auth_context()
+                )
                 # The stub leaves out that a call may have no deadline.
                 remaining_s = cast("float | None", context.time_remaining())
                 if remaining_s is None:
@@ -205,7 +217,11 @@ class RouterServicer(pb_grpc.RouterServiceServicer):
 
         if message.ByteSize() <= MAX_INLINE_BYTES:
             return run()
-        return await asyncio.to_thread(run)
+
+        async def run_beside() -> Request:
+            return await asyncio.get_running_loop().run_in_executor(self._checking, run)
+
+        return await self._in_time(run_beside(), caller)
 
     async def _in_time(self, work: Coroutine[Any, Any, ResultT], caller: _Caller) -> ResultT:
         """Await ``work`` until the deadline, then cancel it."""

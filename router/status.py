@@ -6,6 +6,7 @@ Only this module turns an exception into what a caller sees: code, message and r
 
 from __future__ import annotations
 
+import asyncio
 import re
 import uuid
 from collections.abc import AsyncIterator, Callable
@@ -21,12 +22,13 @@ from google.protobuf.message import Message
 from google.rpc import error_details_pb2, status_pb2  # type: ignore[import-untyped]  # no py.typed
 from grpc_status import rpc_status
 
-from router.admission import Draining
 from router.errors import (
     DeadlinePassed,
+    Draining,
     Forbidden,
     InvalidRequest,
     Overloaded,
+    PolicyFailed,
     RequestError,
     RequestUnsatisfiable,
     RouterError,
@@ -37,6 +39,8 @@ from router.errors import (
 from router.logs import exception_chain
 
 DOMAIN = "fastslow"
+# A status waits behind what was written before it, which a caller may never read.
+_ABORT_S = 1.0
 
 CODES: dict[type[RouterError], grpc.StatusCode] = {
     InvalidRequest: grpc.StatusCode.INVALID_ARGUMENT,
@@ -48,6 +52,7 @@ CODES: dict[type[RouterError], grpc.StatusCode] = {
     DeadlinePassed: grpc.StatusCode.DEADLINE_EXCEEDED,
     TierUnavailable: grpc.StatusCode.UNAVAILABLE,
     Draining: grpc.StatusCode.UNAVAILABLE,
+    PolicyFailed: grpc.StatusCode.INTERNAL,
 }
 
 _log = structlog.get_logger(__name__)
@@ -123,7 +128,14 @@ async def translated(context: grpc.aio.ServicerContext[Any, Any]) -> AsyncIterat
         raise
     except Exception as error:  # noqa: BLE001 - the last place that sees it; unknown ones are logged
         failure = failure_of(error)
-        await context.abort(failure.code, failure.message, trailing_metadata=failure.trailers())
+        try:
+            async with asyncio.timeout(_ABORT_S):
+                await context.abort(
+                    failure.code, failure.message, trailing_metadata=failure.trailers()
+                )
+        except TimeoutError:
+            # gRPC drops the call when its handler ends.
+            raise grpc.aio.AbortError from None
 
 
 def _details(error: Exception) -> tuple[Message, ...]:
@@ -142,7 +154,7 @@ def _details(error: Exception) -> tuple[Message, ...]:
             delay = Duration()
             delay.FromMicroseconds(round(error.retry_after_s * 1_000_000))
             return (error_details_pb2.RetryInfo(retry_delay=delay),)
-        case TierUnavailable():
+        case TierUnavailable() | PolicyFailed():
             metadata = {"setting": error.setting}
         case RequestError() if error.field:
             metadata = {"field": error.field}

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ipaddress
+import socket
 import ssl
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NoReturn
 
 import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
@@ -66,6 +68,9 @@ class Transport:
                 return self.server.add_insecure_port(address)
             return self.server.add_secure_port(address, credentials)
         except RuntimeError as error:
+            if not _resolves(host):
+                msg = f"server.host: {host} cannot be resolved"
+                raise ConfigError(msg) from error
             msg = f"server.port: cannot listen on {address}; is the port in use?"
             raise ConfigError(msg) from error
 
@@ -96,6 +101,14 @@ def is_loopback(host: str) -> bool:
         return False
 
 
+def _resolves(host: str) -> bool:
+    try:
+        socket.getaddrinfo(host, None, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except (OSError, UnicodeError):
+        return False
+    return True
+
+
 def server_credentials(tls: TlsConfig) -> grpc.ServerCredentials:
     """Return the server's credentials; with a client CA, clients have to present a certificate.
 
@@ -106,7 +119,12 @@ def server_credentials(tls: TlsConfig) -> grpc.ServerCredentials:
     key = _read("key_file", tls.key_file)
     try:
         # gRPC would accept anything here, then fail every handshake.
-        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(tls.cert_file, tls.key_file)
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(
+            tls.cert_file, tls.key_file, password=_no_pass_phrase
+        )
+    except _Encrypted as error:
+        msg = "server.tls.key_file: is encrypted; a key without a pass phrase is needed"
+        raise ConfigError(msg) from error
     except (ssl.SSLError, OSError) as error:
         msg = "server.tls: cert_file and key_file are not a certificate with its private key (PEM)"
         raise ConfigError(msg) from error
@@ -121,6 +139,15 @@ def server_credentials(tls: TlsConfig) -> grpc.ServerCredentials:
     return grpc.ssl_server_credentials(
         [(key, certificate)], root_certificates=client_ca, require_client_auth=True
     )
+
+
+class _Encrypted(Exception):  # noqa: N818 - says what the key is
+    """The private key asks for a pass phrase."""
+
+
+def _no_pass_phrase() -> NoReturn:
+    """Answer in the place of OpenSSL, which would ask at the terminal."""
+    raise _Encrypted
 
 
 def _read(name: str, path: Path) -> bytes:

@@ -114,7 +114,7 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """Tokens counted by the server, each >= 0."""
+    """Tokens counted by the server, each 0 to 10**9."""
 
     prompt_tokens: int
     completion_tokens: int

@@ -2,22 +2,30 @@
 
 What servers do differently (a tool call without an index, arguments as an object, ``stop``
 beside tool calls, half a surrogate pair) is evened out here, so that the rest of the
-package sees one shape.
+package sees one shape. What only accompanies an answer, token counts, log-probabilities or the
+model's name, counts as not told where it cannot be true.
 """
 
 from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, TypeGuard
 
 from slow_tier.completion import FinishReason, TokenLogprob, ToolCall, Usage
 from slow_tier.errors import InvalidAnswer, UpstreamUnavailable
 from slow_tier.structured import load_json
 
+MAX_TOOL_CALLS = 128
+# No model reads or writes nearly as many, and every integer type further on holds them.
+MAX_USAGE_TOKENS = 1_000_000_000
+
 _DONE = "[DONE]"
+# The name goes to callers, so it is no place for a server to put anything else.
+_MODEL = re.compile(r"[A-Za-z0-9._:/@+-]{1,128}")
 _FINISH_REASONS: dict[str, FinishReason] = {
     "stop": "stop",
     "length": "length",
@@ -54,6 +62,7 @@ class ReplyAssembler:
         self._text: list[str] = []
         self._high_surrogate = ""
         self._calls: list[_CallFragments] = []
+        self._calls_by_index: dict[int, _CallFragments] = {}
         self._logprobs: list[Any] | None = None
         self._finish: str | None = None
         self._usage: Usage | None = None
@@ -98,8 +107,8 @@ class ReplyAssembler:
             raise UpstreamUnavailable(upstream=self._upstream, reason="error object in a 200 reply")
         self._usage = _usage(payload.get("usage")) or self._usage
         model = payload.get("model")
-        if isinstance(model, str) and model:
-            self._model = _well_formed(model)
+        if isinstance(model, str) and _MODEL.fullmatch(model):
+            self._model = model
         choices = payload.get("choices")
         if not choices:  # the last chunk carries token counts alone
             return ""
@@ -114,7 +123,8 @@ class ReplyAssembler:
         self._finish = finish if isinstance(finish, str) else self._finish
         logprobs = choice.get("logprobs")
         if isinstance(logprobs, Mapping) and isinstance(logprobs.get("content"), list):
-            self._logprobs = (self._logprobs or []) + logprobs["content"]
+            self._logprobs = self._logprobs or []
+            self._logprobs += logprobs["content"]
         self._add_calls(message.get("tool_calls") or ())
         return self._add_text(message.get("content"))
 
@@ -164,40 +174,49 @@ class ReplyAssembler:
                 raise InvalidAnswer(upstream=self._upstream, reason="malformed tool call")
             call = self._slot(fragment)
             call.id = call.id or str(fragment.get("id") or "")
-            call.name += str(function.get("name") or "")
+            call.name.append(str(function.get("name") or ""))
             arguments = function.get("arguments") or ""
-            call.arguments += arguments if isinstance(arguments, str) else json.dumps(arguments)
+            call.arguments.append(
+                arguments if isinstance(arguments, str) else json.dumps(arguments)
+            )
 
     def _slot(self, fragment: Mapping[str, Any]) -> _CallFragments:
         """Find the call that a fragment continues; without an index, an id starts a new one."""
         index = fragment.get("index")
-        for call in self._calls:
-            if index is not None and call.index == index:
-                return call
+        if not isinstance(index, int):
+            index = None
+        elif index in self._calls_by_index:
+            return self._calls_by_index[index]
         if index is None and self._calls and not fragment.get("id"):
             return self._calls[-1]
-        self._calls.append(_CallFragments(index=index))
-        return self._calls[-1]
+        if len(self._calls) == MAX_TOOL_CALLS:
+            reason = f"more than {MAX_TOOL_CALLS} tool calls"
+            raise InvalidAnswer(upstream=self._upstream, reason=reason)
+        call = _CallFragments()
+        self._calls.append(call)
+        if index is not None:
+            self._calls_by_index[index] = call
+        return call
 
     def _tool_call(self, call: _CallFragments, *, cut: bool) -> ToolCall:
-        arguments = call.arguments or "{}"
-        if not call.name:
+        name = "".join(call.name)
+        arguments = "".join(call.arguments) or "{}"
+        if not name:
             raise InvalidAnswer(upstream=self._upstream, reason="tool call without a name")
         if not cut:
             load_json(arguments, upstream=self._upstream, what="tool call's arguments")
         return ToolCall(
             id=_well_formed(call.id),
-            name=_well_formed(call.name),
+            name=_well_formed(name),
             arguments_json=_well_formed(arguments),
         )
 
 
 @dataclass(slots=True, kw_only=True)
 class _CallFragments:
-    index: Any
     id: str = ""
-    name: str = ""
-    arguments: str = ""
+    name: list[str] = field(default_factory=list)
+    arguments: list[str] = field(default_factory=list)
 
 
 def _well_formed(text: str) -> str:
@@ -208,12 +227,15 @@ def _well_formed(text: str) -> str:
 def _usage(raw: Any) -> Usage | None:
     if not isinstance(raw, Mapping):
         return None
-    counts = [raw.get("prompt_tokens"), raw.get("completion_tokens")]
-    # Optional information: a server that counts oddly still answered.
-    prompt, completion = (n if isinstance(n, int) and n >= 0 else None for n in counts)
-    if prompt is None or completion is None:
+    prompt, completion = raw.get("prompt_tokens"), raw.get("completion_tokens")
+    if not (_is_count(prompt) and _is_count(completion)):
         return None
     return Usage(prompt_tokens=prompt, completion_tokens=completion)
+
+
+def _is_count(value: Any) -> TypeGuard[int]:
+    # A truth value is an int to Python.
+    return type(value) is int and 0 <= value <= MAX_USAGE_TOKENS
 
 
 def _token_logprobs(entries: list[Any] | None) -> tuple[TokenLogprob, ...] | None:
@@ -225,7 +247,7 @@ def _token_logprobs(entries: list[Any] | None) -> tuple[TokenLogprob, ...] | Non
         try:
             token, logprob = _token(entry)
             alternatives = dict(map(_token, entry.get("top_logprobs") or ()))
-        except (AttributeError, KeyError, TypeError, ValueError):
+        except (AttributeError, KeyError, OverflowError, TypeError, ValueError):
             return None
         # A sampled token need not be among the most probable ones.
         alternatives[token] = logprob
@@ -235,6 +257,7 @@ def _token_logprobs(entries: list[Any] | None) -> tuple[TokenLogprob, ...] | Non
 
 def _token(entry: Mapping[str, Any]) -> tuple[str, float]:
     token, logprob = entry["token"], float(entry["logprob"])
-    if not isinstance(token, str) or math.isnan(logprob) or logprob > 0.0:
+    is_number = type(entry["logprob"]) in {int, float}
+    if not is_number or not isinstance(token, str) or math.isnan(logprob) or logprob > 0.0:
         raise ValueError
     return token, logprob

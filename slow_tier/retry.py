@@ -111,7 +111,8 @@ def parse_retry_after_s(headers: Mapping[str, str]) -> float | None:
     except ValueError:
         try:
             wait = parsedate_to_datetime(value) - parsedate_to_datetime(headers.get("date", ""))
-        except (ValueError, TypeError):  # no date, or only one of the two has a zone
+        except (OverflowError, ValueError, TypeError):
+            # No date, one out of range, or only one of the two has a zone.
             return None
         seconds = wait.total_seconds()
     return max(0.0, seconds) if math.isfinite(seconds) else None

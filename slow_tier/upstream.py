@@ -86,12 +86,20 @@ def _url_problem(text: str) -> str | None:
         url = httpx.URL(text)
     except (httpx.InvalidURL, ValueError):
         return "is not a URL"
-    if url.scheme not in {"http", "https"} or not url.host:
-        return "must start with http:// or https:// and name a host"
-    if url.userinfo:
-        return "must not hold a user or password; use api_key"
-    if url.query or url.fragment:
-        return "must not have a query or fragment"
-    if url.path.rstrip("/").endswith("/chat/completions"):
-        return "must end before /chat/completions"
-    return None
+    rules = (
+        (
+            url.scheme not in {"http", "https"} or not url.host,
+            "must start with http:// or https:// and name a host",
+        ),
+        (
+            url.port is not None and not 0 < url.port < 65_536,
+            "must have a port from 1 to 65535",
+        ),
+        (bool(url.userinfo), "must not hold a user or password; use api_key"),
+        (bool(url.query or url.fragment), "must not have a query or fragment"),
+        (
+            url.path.rstrip("/").endswith("/chat/completions"),
+            "must end before /chat/completions",
+        ),
+    )
+    return next((problem for applies, problem in rules if applies), None)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from pydantic import BaseModel
 
-from router.config import Settings, TokenConfig, UpstreamConfig
+from router.config import CertificateConfig, Settings, TokenConfig, UpstreamConfig
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -29,13 +29,15 @@ def leaves(model: type[BaseModel], prefix: str = "") -> list[str]:
 
 def test_every_configuration_key_is_in_the_reference() -> None:
     documented = set(re.findall(r"`([\w.\[\]]+)`", README))
-    keys = [key for key in leaves(Settings) if not key.startswith(("auth.tokens", "slow_tier.ups"))]
+    lists = ("auth.tokens", "auth.certificates", "slow_tier.upstreams")
+    keys = [key for key in leaves(Settings) if not key.startswith(lists)]
     assert len(keys) > 40
     assert [key for key in keys if key not in documented] == []
     for name in UpstreamConfig.model_fields:
         assert {f"slow_tier.upstreams[].{name}", f".{name}"} & documented, name
-    assert "auth.tokens" in documented
+    assert {"auth.tokens", "auth.certificates"} <= documented
     assert set(TokenConfig.model_fields) == {"tenant", "token"}
+    assert set(CertificateConfig.model_fields) == {"tenant", "subject"}
 
 
 def test_every_make_target_the_readme_names_exists() -> None:

@@ -246,20 +246,19 @@ def running(folder: Path) -> Iterator[int]:
         model_port = int(awaited(port_file, model, folder / "model.log"))
         config = folder / "fastslow.yaml"
         # JSON is YAML.
-        config.write_text(json.dumps(configuration(model_port, folder)), encoding="utf-8")
+        config.write_text(json.dumps(configuration(model_port)), encoding="utf-8")
         serve = ["-m", "router", "serve", "--config", str(config), "--ports-file", str(ports_file)]
         with process(serve, folder / "service.log") as service:
             yield json.loads(awaited(ports_file, service, folder / "service.log"))["port"]
 
 
-def configuration(model_port: int, folder: Path) -> dict[str, object]:
+def configuration(model_port: int) -> dict[str, object]:
     """Return a configuration whose two tiers are one model under two system prompts."""
     model = {"url": f"http://127.0.0.1:{model_port}/v1", "model": MODEL}
     fast = {**model, "system_prompt": SYSTEM_PROMPT.format(word="quick")}
     slow = {**model, "system_prompt": SYSTEM_PROMPT.format(word="careful"), "name": "slow"}
     return {
         "server": {"port": 0, "metrics_port": 0, "drain_s": 1.0},
-        "cache_dir": str(folder / "cache"),
         "fast_tier": {"text": fast},
         "slow_tier": {"upstreams": [slow]},
     }

@@ -132,10 +132,11 @@ def cache_round_trip(settings: Settings) -> Check:
     namespace = Namespace(
         tenant=DEFAULT_TENANT,
         encoder_revision=loaded.encoder.revision,
-        prompt_template="",
+        system_prompt="",
         question_schema="",
+        answer_settings="",
         tool_set="",
-        slow_model_revision="",
+        model_revisions="",
         variant="",
     )
     key = request_key(namespace, {"check": "round trip"})

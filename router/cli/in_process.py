@@ -69,7 +69,7 @@ async def in_process_router(settings: Settings) -> AsyncIterator[InProcessRouter
     # Results go to standard output, so only what matters to a person goes beside them.
     configure_logs(LogConfig(level="warning", format="console"))
     clock = Clock()
-    service = Service.build(settings, clock=clock)
+    service = await Service.load(settings, clock=clock)
     try:
         yield InProcessRouter(service, settings, clock)
     finally:

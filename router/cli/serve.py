@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from router.cli.console import ConfigOption, mistakes_reported
+from router.cli.console import ConfigOption, ExitCode, mistakes_reported
 from router.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -43,7 +44,8 @@ def serve(
     import uvloop
 
     from router.config import load_settings
-    from router.server import serve as run
+    from router.loading import still_loading
+    from router.serving import serve as run
 
     with mistakes_reported():
         settings = load_settings(config)
@@ -52,6 +54,10 @@ def serve(
             settings = settings.model_copy(update={"log": log})
         with _ports_told(ports_file) as tell:
             uvloop.run(run(settings, on_serving=tell))
+    if still_loading():
+        # Told to stop during start. Nothing is left to free, and a model may load for a minute.
+        sys.stderr.flush()
+        os._exit(ExitCode.DONE)
 
 
 @contextmanager

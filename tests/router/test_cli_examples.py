@@ -60,7 +60,7 @@ def test_what_the_full_example_calls_a_default_is_one() -> None:
     full = load_settings(EXAMPLES / "full.yaml").public()
     default = Settings().public()
     # These describe models and tenants of one's own, as the file's head says.
-    for key in ("auth", "fast_tier", "slow_tier", "cache_dir"):
+    for key in ("auth", "fast_tier", "slow_tier"):
         full.pop(key)
         default.pop(key)
     assert full == default

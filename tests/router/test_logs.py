@@ -11,7 +11,7 @@ import pytest
 import structlog
 
 from router.config import LogConfig
-from router.logs import configure_logs, exception_chain
+from router.logs import configure_logs, exception_chain, log_loop_error
 from router.pipeline_testing import FixedEncoder, running_service
 from router.v1 import router_pb2 as pb
 from router.v1 import router_pb2_grpc as pb_grpc
@@ -97,6 +97,65 @@ async def test_a_task_that_dies_unseen_is_logged_without_what_it_held(lines) -> 
     assert SECRET not in json.dumps(line)
 
 
+def test_a_record_whose_arguments_do_not_fit_is_logged_and_they_are_not(lines, capsys) -> None:
+    """The standard library prints them on standard error when it cannot format a record."""
+    written = lines()
+    logging.getLogger("somewhere").warning("wrong %d", SECRET)
+    (line,) = written()
+    assert line["event"] == "wrong %d"
+    assert SECRET not in capsys.readouterr().err
+
+
+def test_an_exception_logged_in_place_of_a_message_is_its_type(lines) -> None:
+    written = lines()
+    logging.getLogger("somewhere").error(ValueError(SECRET))
+    (line,) = written()
+    assert line["event"] == "ValueError"
+
+
+async def test_a_callback_that_fails_is_logged_without_its_arguments(lines) -> None:
+    """The event loop's own handler quotes them in the first line."""
+    written = lines()
+    loop = asyncio.get_running_loop()
+    loop.set_exception_handler(log_loop_error)
+    loop.call_soon(lambda _: fail(), SECRET)
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    (line,) = written()
+    assert (line["event"], line["exceptions"][0]["type"]) == ("event_loop_error", "ValueError")
+    assert SECRET not in json.dumps(line)
+
+
+async def test_an_exception_no_servicer_caught_is_logged_by_grpc_without_its_text(lines) -> None:
+    written = lines()
+
+    async def broken(_request, _context) -> None:
+        fail()
+
+    handler = grpc.unary_unary_rpc_method_handler(broken)
+    server = grpc.aio.server()
+    server.add_generic_rpc_handlers([grpc.method_handlers_generic_handler("s", {"m": handler})])
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
+        with pytest.raises(grpc.aio.AioRpcError):
+            await channel.unary_unary("/s/m")(SECRET.encode())
+    await server.stop(None)
+    assert [line["exceptions"][0]["type"] for line in written()] == ["ValueError"]
+    assert SECRET not in json.dumps(written())
+
+
+async def test_a_refused_name_stands_in_the_reply_escaped_and_in_no_log(lines) -> None:
+    written = lines(level="debug")
+    question = pb.Question(instructions=" ", noul=pb.Noul())
+    request = pb.DecideRequest(state=pb.State(text="x"), questions={f"{SECRET}\x1b[2J\n": question})
+    async with running_service(FixedEncoder()) as service:
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await calls(service, request)
+    assert caught.value.details().isprintable()
+    assert SECRET not in json.dumps(written())
+
+
 def test_the_chain_of_causes_is_kept_and_bounded() -> None:
     error: Exception = ValueError("0")
     for number in range(20):
@@ -132,6 +191,23 @@ async def test_a_call_is_one_line_that_tells_everything_but_the_text(lines) -> N
     assert line["timings"]["encode_ns"] == 5
     assert line["tenant"] == "default"
     assert SECRET not in json.dumps(line)
+
+
+async def test_what_a_server_says_its_model_is_goes_to_no_log(lines) -> None:
+    """It may be the prompt, and megabytes of it."""
+    written = lines(level="debug")
+    choice = {"message": {"content": "A fish"}, "finish_reason": "stop"}
+    answers = [
+        json.dumps({"choices": [choice], "model": model}).encode()
+        for model in (SECRET, f"Tell me about {SECRET}")
+    ]
+    async with (
+        ScriptedUpstream(*(ScriptedReply(chunks=[answer]) for answer in answers)) as upstream,
+        running_service(FixedEncoder(), fast=upstream.url, cache={"enabled": False}) as service,
+    ):
+        assert (await calls(service)).model_revision == SECRET
+        assert (await calls(service)).model_revision == "small"
+    assert SECRET not in json.dumps(written())
 
 
 async def test_user_text_is_written_only_where_the_operator_asks_for_it(lines) -> None:

@@ -9,7 +9,8 @@ import pytest
 
 from router.domain import AnsweredBy, DecideOutcome, PathStep, StepOutcome, Tier, Timings
 from router.errors import ConfigError, TierUnavailable
-from router.metrics import Metrics, MetricsEndpoint
+from router.metrics import Metrics
+from router.metrics_endpoint import MetricsEndpoint
 from router.pipeline_testing import FixedEncoder, asked, encoding, routing, running_service
 from router.testing import sample_decision
 from router.v1 import router_pb2 as pb
@@ -139,7 +140,7 @@ async def test_cache_operations_are_counted_by_result() -> None:
         await router.decide(asked())
         await router.decide(asked())
         await router.decide(asked("Capital city of France?"))
-        await router.decide(asked("What is the weather now?"))
+        await router.decide(asked("What is the weather now?"))  # volatile: not looked up
         found = {
             (operation, result): router.metrics.registry.get_sample_value(
                 "fastslow_cache_operations_total", {"operation": operation, "result": result}
@@ -154,9 +155,9 @@ async def test_cache_operations_are_counted_by_result() -> None:
         }
     assert found == {
         ("exact", "hit"): 1,
-        ("exact", "miss"): 3,
+        ("exact", "miss"): 2,
         ("semantic", "empty"): 1,
-        ("semantic", "hit"): 2,
+        ("semantic", "hit"): 1,
         ("store", "stored"): 1,
     }
 

@@ -2,43 +2,33 @@
 
 import asyncio
 import os
+import shutil
 import signal
 import socket
+import subprocess
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import grpc
 import pytest
+import structlog
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
 from router.config import Settings
-from router.domain import Reason, Tier
 from router.errors import ArtifactError, ConfigError
 from router.pipeline_testing import FixedEncoder, encoding, loaded, running_service, service_on
-from router.policy import Signals, Verdict
-from router.policy_loading import load_policy
-from router.server import Service, serve
+from router.server import Service
+from router.serving import serve
 from router.transport import is_loopback
 from router.v1 import router_pb2 as pb
 from router.v1 import router_pb2_grpc as pb_grpc
+from router.wiring import LoadedEncoder
 from slow_tier.testing import ScriptedReply, ScriptedUpstream
 
 SERVING = health_pb2.HealthCheckResponse.SERVING
 NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
-
-
-class AlwaysSlow:
-    """A custom policy, as an operator would write one."""
-
-    def decide(self, signals: Signals) -> Verdict:
-        return Verdict(tier=Tier.SLOW, reason=Reason.OVERRIDE, route="slow", threshold=1.0)
-
-
-class NeedsArguments:
-    def __init__(self, _needed: int) -> None: ...
-
-    def decide(self, signals: Signals) -> Verdict: ...
 
 
 def channel(service: Service, *options) -> grpc.aio.Channel:
@@ -82,6 +72,13 @@ async def test_a_port_in_use_names_the_setting() -> None:
             ConfigError, match=rf"server\.port: cannot listen on 127\.0\.0\.1:{port}"
         ):
             await service.start()
+
+
+@pytest.mark.parametrize("key", ["host", "metrics_host"])
+async def test_a_host_that_cannot_be_resolved_names_its_setting(key) -> None:
+    server = {"port": 0, "metrics_port": 0, key: "no-such-host.invalid"}
+    with pytest.raises(ConfigError, match=rf"server\.{key}: .* cannot be resolved"):
+        await service_on(FixedEncoder(), server=server).start()
 
 
 async def test_two_services_cannot_share_a_port() -> None:
@@ -171,8 +168,33 @@ async def test_a_drain_does_not_wait_for_ever() -> None:
         running = asyncio.ensure_future(stub.Route(pb.RouteRequest(prompt="stuck")))
         await until(lambda: encoder.inputs)
         await service.stop(0.02)
-        with pytest.raises(grpc.aio.AioRpcError):
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
             await running
+        assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
+
+
+async def test_callers_that_ask_without_a_pause_learn_of_the_stop_by_a_status_to_retry() -> None:
+    service = service_on(FixedEncoder())
+    await service.start()
+    ended: dict[grpc.StatusCode, int] = {}
+    stopped = asyncio.Event()
+
+    async def ask_on_and_on() -> None:
+        # One connection each, which learns of the stop by itself.
+        async with channel(service, ("grpc.use_local_subchannel_pool", 1)) as open_channel:
+            stub = pb_grpc.RouterServiceStub(open_channel)
+            while not stopped.is_set():
+                try:
+                    await stub.Route(pb.RouteRequest(prompt="again"))
+                except grpc.aio.AioRpcError as error:
+                    ended[error.code()] = ended.get(error.code(), 0) + 1
+
+    asking = [asyncio.create_task(ask_on_and_on()) for _ in range(8)]
+    await asyncio.sleep(0.05)
+    await service.stop(5.0)
+    stopped.set()
+    await asyncio.gather(*asking)
+    assert set(ended) == {grpc.StatusCode.UNAVAILABLE}
 
 
 async def test_a_caller_that_hangs_up_stops_the_generation() -> None:
@@ -213,8 +235,85 @@ async def test_sigterm_drains_and_ends_the_server() -> None:
     await running
 
 
+async def test_a_signal_while_models_load_ends_the_start_without_waiting_for_them(
+    monkeypatch,
+) -> None:
+    loading, gate, freed = threading.Event(), threading.Event(), threading.Event()
+
+    def slow_load(_settings: Settings) -> LoadedEncoder:
+        loading.set()
+        gate.wait(20.0)
+        return replace(loaded(FixedEncoder()), close=freed.set)
+
+    monkeypatch.setattr("router.server.load_encoder", slow_load)
+    settings = Settings(server={"port": 0, "metrics_port": None})
+    running = asyncio.create_task(serve(settings, on_serving=lambda _: pytest.fail("served")))
+    await until(loading.is_set)
+    os.kill(os.getpid(), signal.SIGTERM)
+    await running
+    assert not gate.is_set()
+    gate.set()
+    await until(freed.is_set)
+
+
+async def test_the_two_models_load_at_the_same_time_beside_the_event_loop(monkeypatch) -> None:
+    both = threading.Barrier(2, timeout=20.0)
+
+    def load_encoder(_settings: Settings) -> LoadedEncoder:
+        both.wait()
+        return loaded(FixedEncoder())
+
+    monkeypatch.setattr("router.server.load_encoder", load_encoder)
+    monkeypatch.setattr("router.server.load_engine", lambda _: both.wait() and None)
+    service = await Service.load(Settings(server={"port": 0, "metrics_port": None}))
+    await service.stop(0.0)
+
+
+async def test_when_one_model_cannot_be_loaded_the_other_one_is_freed(monkeypatch) -> None:
+    freed = threading.Event()
+
+    def fail(_settings: Settings) -> None:
+        msg = "fast_tier.text: broken"
+        raise ConfigError(msg)
+
+    encoder = replace(loaded(FixedEncoder()), close=freed.set)
+    monkeypatch.setattr("router.server.load_encoder", lambda _: encoder)
+    monkeypatch.setattr("router.server.load_engine", fail)
+    with pytest.raises(ConfigError, match="broken"):
+        await Service.load(Settings(server={"port": 0, "metrics_port": None}))
+    await until(freed.is_set)
+
+
+async def test_every_mistake_that_shows_without_a_model_is_told_at_once(tmp_path: Path) -> None:
+    settings = Settings(
+        encoder={"max_tokens": 8_192},
+        policy={"implementation": "no_such_package:x"},
+        server={"tls": {"cert_file": "/no/cert.pem", "key_file": "/no/key.pem"}},
+        fast_tier={"text": {"gguf": "/no/such.gguf"}},
+        slow_tier={
+            "upstreams": [
+                {"name": "a", "url": "http://h/v1", "model": "m", "api_key": {"env": "NO_SUCH"}},
+                {"name": "b", "url": "http://h/v1?q", "model": "m"},
+            ]
+        },
+    )
+    with pytest.raises(ConfigError) as caught:
+        await Service.load(settings)
+    lines = str(caught.value).splitlines()
+    keys = [line.partition(": ")[0] for line in lines]
+    assert sorted(keys) == [
+        "encoder.max_tokens",
+        "fast_tier.text.gguf",
+        "policy.implementation",
+        "server.tls.cert_file",
+        "slow_tier.upstreams[0].api_key",
+        "slow_tier.upstreams[1]",
+    ]
+    assert "is 8192, laya-base reads at most 1024" in str(caught.value)
+
+
 async def test_the_shipped_encoder_serves() -> None:
-    service = Service.build(Settings(server={"port": 0, "metrics_port": None}))
+    service = await Service.load(Settings(server={"port": 0, "metrics_port": None}))
     await service.start()
     async with channel(service) as open_channel:
         stub = pb_grpc.RouterServiceStub(open_channel)
@@ -249,6 +348,64 @@ async def test_tls_is_spoken_where_it_is_configured() -> None:
                 await pb_grpc.RouterServiceStub(plain).Route(pb.RouteRequest(prompt="x"))
 
 
+async def asked_with_certificate(
+    service: Service, folder: Path, subject: str, alternative: str
+) -> pb.RouteResponse:
+    """Ask with a fresh certificate that the committed one, which is a CA, has signed."""
+
+    def openssl(*arguments: object) -> None:
+        command = ["openssl", *map(str, arguments)]
+        subprocess.run(command, check=True, capture_output=True, cwd=folder)
+
+    (folder / "names").write_text(f"subjectAltName={alternative}\n")
+    openssl(
+        *("req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"),
+        *("-keyout", "client.key", "-out", "client.csr", "-subj", f"/CN={subject}"),
+    )
+    openssl(
+        *("x509", "-req", "-in", "client.csr", "-CA", TLS / "cert.pem", "-CAkey", TLS / "key.pem"),
+        *("-set_serial", "7", "-days", "30", "-extfile", "names", "-out", "client.pem"),
+    )
+    credentials = grpc.ssl_channel_credentials(
+        (TLS / "cert.pem").read_bytes(),
+        (folder / "client.key").read_bytes(),
+        (folder / "client.pem").read_bytes(),
+    )
+    async with grpc.aio.secure_channel(f"localhost:{service.port}", credentials) as open_channel:
+        return await pb_grpc.RouterServiceStub(open_channel).Route(pb.RouteRequest(prompt="x"))
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="makes certificates with openssl")
+async def test_a_verified_certificate_names_the_tenant_or_may_not_call(tmp_path: Path) -> None:
+    server = {
+        "port": 0,
+        "metrics_port": None,
+        "tls": {**KEY_AND_CERT, "client_ca_file": str(TLS / "cert.pem")},
+    }
+    certificates = [
+        {"tenant": "acme", "subject": "client.acme"},
+        {"tenant": "globex", "subject": "spiffe://globex/batch"},
+    ]
+    tenants: list[str] = []
+
+    class Listening(FixedEncoder):
+        async def encode(self, item, *, deadline_s):
+            tenants.append(structlog.contextvars.get_contextvars()["tenant"])
+            return await FixedEncoder.encode(self, item, deadline_s=deadline_s)
+
+    async with running_service(
+        Listening(), server=server, auth={"certificates": certificates}
+    ) as service:
+        await asked_with_certificate(service, tmp_path, "client.acme", "DNS:other")
+        await asked_with_certificate(service, tmp_path, "other", "DNS:x,DNS:client.acme")
+        await asked_with_certificate(service, tmp_path, "other", "URI:spiffe://globex/batch")
+        for subject, alternative in (("stranger", "email:client.acme@x"), ("x", "DNS:acme")):
+            with pytest.raises(grpc.aio.AioRpcError) as caught:
+                await asked_with_certificate(service, tmp_path, subject, alternative)
+            assert caught.value.code() is grpc.StatusCode.PERMISSION_DENIED
+    assert tenants == ["acme", "acme", "globex"]
+
+
 async def test_with_a_client_ca_a_client_needs_a_certificate() -> None:
     tls = {**KEY_AND_CERT, "client_ca_file": str(TLS / "cert.pem")}
     server = {"host": "127.0.0.1", "port": 0, "metrics_port": None, "tls": tls}
@@ -266,6 +423,7 @@ async def test_with_a_client_ca_a_client_needs_a_certificate() -> None:
         ({"key_file": "/no/key.pem"}, r"server\.tls\.key_file: cannot read"),
         ({"key_file": str(TLS / "cert.pem")}, r"server\.tls: .*not a certificate with its"),
         ({"client_ca_file": __file__}, r"server\.tls\.client_ca_file: not a certificate"),
+        ({"key_file": str(TLS / "encrypted_key.pem")}, r"server\.tls\.key_file: is encrypted"),
     ],
 )
 async def test_a_tls_file_that_cannot_be_used_names_its_setting(change, message) -> None:
@@ -374,14 +532,11 @@ async def test_an_upstreams_key_is_read_from_its_variable(monkeypatch) -> None:
             {"fast_tier": {"text": {"url": "http://h/v1?x=1"}}},
             r"fast_tier\.text: .*query",
         ),
-        ({"fast_tier": {"text": {"gguf": "/no/such.gguf"}}}, r"fast_tier\.text: .*no/such\.gguf"),
         ({"routes": {"fast": "FAST", "slow": "SLOW"}}, r"routes: .*route\(s\) tool"),
         (
             {"routes": {"fast": "TOOL", "slow": "TOOL", "tool": "TOOL"}},
             "routes: at least one route of the encoder must be fast or slow",
         ),
-        ({"cache": {"max_bytes": 1_024, "max_entry_bytes": 2_048}}, "cache: max_entry_bytes"),
-        ({"cache": {"semantic": {"threshold": -0.5}}}, "cache: similarity_threshold"),
         (
             {"policy": {"implementation": "no_such_package:x"}},
             r"policy\.implementation: .*ModuleNot",
@@ -398,7 +553,7 @@ async def test_a_mistake_that_shows_only_when_things_are_made_names_its_setting(
 
 async def test_a_missing_artifact_is_named() -> None:
     with pytest.raises(ArtifactError, match="/no/such/folder"):
-        Service.build(Settings(encoder={"artifact": "/no/such/folder"}))
+        await Service.load(Settings(encoder={"artifact": "/no/such/folder"}))
 
 
 async def test_routes_may_have_other_names_and_tiers() -> None:
@@ -409,27 +564,6 @@ async def test_routes_may_have_other_names_and_tiers() -> None:
     ):
         response = await pb_grpc.RouterServiceStub(open_channel).Route(pb.RouteRequest(prompt="x"))
     assert (response.decision.tier, response.decision.route) == (pb.TIER_SLOW, "fast")
-
-
-def test_a_policy_is_loaded_by_its_name(monkeypatch) -> None:
-    monkeypatch.syspath_prepend(str(Path(__file__).parent))
-    assert load_policy("test_server:AlwaysSlow").decide(None).reason is Reason.OVERRIDE
-    assert load_policy("router.policy:ThresholdPolicy") is not None
-
-
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
-        ("router.policy:NoSuchThing", "AttributeError"),
-        ("router.policy:_by_threshold", r"has no method decide\(signals\)"),
-        ("router.domain:Tier", "TypeError"),
-        ("test_server:NeedsArguments", "TypeError"),
-    ],
-)
-def test_an_object_that_is_no_policy_is_refused(name, message, monkeypatch) -> None:
-    monkeypatch.syspath_prepend(str(Path(__file__).parent))
-    with pytest.raises(ConfigError, match=rf"policy\.implementation: {name} .*{message}"):
-        load_policy(name)
 
 
 async def until(condition) -> None:

@@ -1,6 +1,7 @@
 """RouterService over a real gRPC server and channel."""
 
 import asyncio
+import threading
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -15,7 +16,7 @@ from structlog.testing import capture_logs
 from router.admission import Admission
 from router.auth import Authenticator
 from router.config import LimitsConfig
-from router.errors import DeadlinePassed, TierUnavailable
+from router.errors import DeadlinePassed, InvalidRequest, TierUnavailable
 from router.service import RouterServicer
 from router.testing import DECISION_ID, ScriptedRouter, loopback_channel
 from router.v1 import router_pb2 as pb
@@ -257,19 +258,6 @@ async def test_overload_refuses_before_any_work_and_says_when_to_retry() -> None
         await service.stub.Route(HELLO)
 
 
-async def test_a_draining_service_finishes_what_runs_and_refuses_the_rest() -> None:
-    router = ScriptedRouter(gate=asyncio.Event())
-    async with serving(router) as service:
-        running = asyncio.ensure_future(service.stub.Route(HELLO))
-        await router.started.wait()
-        service.admission.drain()
-        with pytest.raises(grpc.aio.AioRpcError, match="shutting down") as caught:
-            await service.stub.Route(HELLO)
-        assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
-        router.gate.set()
-        assert (await running).decision.decision_id == DECISION_ID
-
-
 async def test_a_caller_that_goes_away_cancels_the_router_and_frees_its_permit() -> None:
     router = ScriptedRouter(gate=asyncio.Event())
     async with serving(router) as service:
@@ -291,6 +279,58 @@ async def test_a_caller_that_leaves_a_stream_cancels_the_generation() -> None:
         call.cancel()
         await until(lambda: service.admission.in_flight == 0)
         assert router.cancelled == 1
+
+
+class Endless(ScriptedRouter):
+    """Generates more than a caller reads."""
+
+    async def decide_stream(self, request):
+        try:
+            while True:
+                yield "x" * 1_000_000
+        finally:
+            self.cancelled += 1
+
+
+async def _read_to_the_end(call) -> None:
+    while await call.read() is not grpc.aio.EOF:
+        pass
+
+
+async def test_a_caller_that_does_not_read_its_stream_is_held_to_the_deadline(monkeypatch) -> None:
+    monkeypatch.setattr("router.status._ABORT_S", 0.01)
+    router = Endless()
+    limits = LimitsConfig(default_deadline_s=0.05)
+    async with serving(router, limits=limits) as service:
+        call = service.stub.DecideStream(pb.DecideStreamRequest(request={"prompt": "Hi"}))
+        await call.read()
+        await until(lambda: router.cancelled)
+        await until(lambda: service.admission.in_flight == 0)
+        # The server has dropped the call, status included, so it ends once read.
+        with pytest.raises(grpc.aio.AioRpcError):
+            await _read_to_the_end(call)
+
+
+async def test_checks_that_wait_for_a_thread_end_with_their_callers(monkeypatch) -> None:
+    gate, began = threading.Event(), []
+
+    def blocked(message, **_):
+        began.append(message)
+        gate.wait(5.0)
+        msg = "is a test's"
+        raise InvalidRequest(msg, field="prompt")
+
+    monkeypatch.setattr("router.service.request_from_route", blocked)
+    async with serving(limits=LimitsConfig(default_deadline_s=0.05), limit=8) as service:
+        large = pb.RouteRequest(prompt="x" * 10_000)
+        calls = [asyncio.ensure_future(service.stub.Route(large).code()) for _ in range(8)]
+        late = grpc.StatusCode.DEADLINE_EXCEEDED
+        assert await asyncio.gather(*calls) == [late] * 8
+        assert service.admission.in_flight == 0
+        gate.set()
+        await service.refuses(service.stub.Route(large), grpc.StatusCode.INVALID_ARGUMENT)
+    # Those that ran when their callers left, then the last one: no other was begun.
+    assert len(began) == 3
 
 
 async def test_without_a_deadline_the_default_one_ends_the_call_and_the_work() -> None:
@@ -339,6 +379,9 @@ async def test_a_call_that_arrives_after_its_deadline_does_no_work() -> None:
     class LateContext:
         def invocation_metadata(self):
             return ()
+
+        def auth_context(self):
+            return {}
 
         def time_remaining(self) -> float:
             return 0.0

@@ -1,12 +1,13 @@
 """Every error has one status, and no status tells what a user typed."""
 
+import asyncio
+
 import grpc
 import pytest
 from google.rpc import error_details_pb2, status_pb2
 from structlog.testing import capture_logs
 
 from router import errors
-from router.admission import Draining
 from router.errors import (
     InvalidRequest,
     Overloaded,
@@ -14,7 +15,7 @@ from router.errors import (
     RouterError,
     TierUnavailable,
 )
-from router.status import CODES, failure_of
+from router.status import CODES, failure_of, translated
 
 START_UP = {errors.ConfigError, errors.ArtifactError}
 ABSTRACT = {errors.RouterError, errors.RequestError}
@@ -38,7 +39,7 @@ def test_every_error_of_a_request_has_a_row() -> None:
         for value in vars(errors).values()
         if isinstance(value, type) and issubclass(value, RouterError)
     }
-    assert defined - START_UP - ABSTRACT == set(CODES) - {Draining}
+    assert defined - START_UP - ABSTRACT == set(CODES)
 
 
 def test_a_subclass_has_the_status_of_its_base() -> None:
@@ -75,7 +76,23 @@ def test_a_missing_tier_names_the_setting() -> None:
 
 
 def test_draining_sends_callers_to_another_replica() -> None:
-    assert failure_of(Draining("stopping")).code is grpc.StatusCode.UNAVAILABLE
+    assert failure_of(errors.Draining("stopping")).code is grpc.StatusCode.UNAVAILABLE
+
+
+async def test_a_caller_that_does_not_read_cannot_hold_a_call_open(monkeypatch) -> None:
+    class Unread:
+        async def abort(self, *_args, **_kwargs) -> None:
+            await asyncio.Event().wait()
+
+    monkeypatch.setattr("router.status._ABORT_S", 0.01)
+
+    async def call() -> None:
+        async with translated(Unread()):
+            msg = "late"
+            raise errors.DeadlinePassed(msg)
+
+    with pytest.raises(grpc.aio.AbortError):
+        await call()
 
 
 @pytest.mark.parametrize("error", [ValueError("secret"), errors.ConfigError("secret")])

@@ -104,6 +104,9 @@ def test_attempts_end_at_their_maximum_or_where_the_wait_would_meet_the_deadline
             0.0,
         ),
         ({"retry-after": "Wed, 21 Oct 2015 07:28:30 GMT"}, None),
+        ({"retry-after": "Wed, 21 Oct 2015 07:28:30 +" + "9" * 20}, None),
+        ({"retry-after": f"Wed, 21 Oct {'9' * 20} 07:28:30 GMT"}, None),
+        ({"retry-after": "9" * 400}, None),
         ({"retry-after": "Wed, 21 Oct 2015 07:28:30 GMT", "date": "21 Oct 2015 07:28"}, None),
     ],
 )

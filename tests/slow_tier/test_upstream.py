@@ -27,6 +27,8 @@ def test_a_final_slash_makes_no_difference():
         ({"url": "file:///etc/passwd"}, "url must start with http"),
         ({"url": "http://"}, "url must start with http"),
         ({"url": "http://a:b:c/"}, "url is not a URL"),
+        ({"url": "http://host:999999/v1"}, "url must have a port from 1 to 65535"),
+        ({"url": "http://host:0/v1"}, "url must have a port from 1 to 65535"),
         ({"url": "http://me:hunter2@host/v1"}, "url must not hold a user or password"),
         ({"url": "http://host/v1?key=hunter2"}, "url must not have a query"),
         ({"url": "http://host/v1/chat/completions/"}, "url must end before /chat/completions"),

@@ -158,6 +158,54 @@ def test_usage_comes_from_the_last_chunk_which_has_no_choices():
     assert assembler.reply().usage == Usage(prompt_tokens=3, completion_tokens=1)
 
 
+@pytest.mark.parametrize("count", [-1, True, 1.5, "3", None, 10**9 + 1, 2**32, 10**400])
+def test_a_token_count_that_cannot_be_true_is_none(count):
+    for usage in (
+        {"prompt_tokens": count, "completion_tokens": 1},
+        {"prompt_tokens": 1, "completion_tokens": count},
+    ):
+        assembler = ReplyAssembler(upstream="up")
+        payload = {"choices": [{"delta": {"content": "x"}}], "usage": usage}
+        assembler.add_payload(payload, part="delta")
+        assert assembler.reply().usage is None
+
+
+@pytest.mark.parametrize(
+    ("told", "kept"),
+    [
+        ("meta-llama/Llama-3.1:8b@q4", "meta-llama/Llama-3.1:8b@q4"),
+        ("m" * 128, "m" * 128),
+        ("m" * 129, None),
+        ("what the user asked for", None),
+        ("m\nlevel=error", None),
+        ("m\u00e9", None),
+        ("", None),
+        (7, None),
+    ],
+)
+def test_only_what_looks_like_a_models_name_is_taken_for_one(told, kept):
+    assembler = ReplyAssembler(upstream="up")
+    assembler.add_payload({"choices": [{"delta": {"content": "x"}}], "model": told}, part="delta")
+    assert assembler.reply().model == kept
+
+
+def test_at_most_128_tool_calls_are_put_together():
+    def call(index):
+        return {"index": index, "id": f"c{index}", "function": {"name": "f", "arguments": "{}"}}
+
+    assert len(assemble({"tool_calls": [call(i) for i in range(128)]})[1].tool_calls) == 128
+    with pytest.raises(InvalidAnswer, match="more than 128 tool calls"):
+        assemble(*({"tool_calls": [call(i)]} for i in range(129)))
+
+
+def test_an_index_that_is_no_number_counts_as_none():
+    _, reply = assemble(
+        {"tool_calls": [{"index": {}, "id": "a", "function": {"name": "f", "arguments": "{"}}]},
+        {"tool_calls": [{"index": [], "function": {"arguments": "}"}}]},
+    )
+    assert reply.tool_calls == (ToolCall(id="a", name="f", arguments_json="{}"),)
+
+
 def test_an_error_object_in_a_stream_is_the_servers_failure_and_is_not_quoted():
     with pytest.raises(UpstreamUnavailable, match="error object") as raised:
         ReplyAssembler(upstream="up").add_event('{"error": {"message": "prompt was: hi"}}')
@@ -169,6 +217,9 @@ def test_an_error_object_in_a_stream_is_the_servers_failure_and_is_not_quoted():
     [
         {"token": "x", "logprob": None},
         {"token": "x", "logprob": 0.5},
+        {"token": "x", "logprob": False},
+        {"token": "x", "logprob": "-1"},
+        {"token": "x", "logprob": -(10**400)},
         {"token": 3, "logprob": -1},
         {"logprob": -1},
         None,
