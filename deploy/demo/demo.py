@@ -72,34 +72,37 @@ class Row:
 ROWS = (
     Row(
         title="a simple question",
-        prompt="What is the capital of Japan?",
+        prompt="Which organ pumps blood through the body?",
         answered_by="FAST_TIER",
         reason="CONFIDENT",
     ),
     Row(
         title="the same again",
-        prompt="What is the capital of Japan?",
+        prompt="Which organ pumps blood through the body?",
         answered_by="EXACT_CACHE",
         reason="EXACT_HIT",
     ),
     Row(
         title="the same in other words",
-        prompt="What is the capital city of Japan?",
+        prompt="Which organ pumps blood around the body?",
         answered_by="SEMANTIC_CACHE",
         reason="SEMANTIC_HIT",
     ),
     Row(
         title="a complex task",
         prompt=(
-            "A train leaves Oslo at 9:40 at 84 km/h, another leaves Bergen, 463 km away, at "
-            "10:25 at 97 km/h. When and how far from Oslo do they meet? Prove your answer."
+            "Design a distributed rate limiter for a multi-region API gateway and discuss its "
+            "failure modes."
         ),
         answered_by="SLOW_TIER",
         reason="CONFIDENT",
     ),
     Row(
         title="a doubtful one",
-        prompt="Compare how a bee and a wasp build a nest.",
+        prompt=(
+            "There are 5 houses in a row, each of another colour. Five people with different "
+            "pets and drinks live in them. Given the clues below, who owns the fish?"
+        ),
         answered_by="SLOW_TIER",
         reason="BELOW_THRESHOLD",
     ),
@@ -198,7 +201,12 @@ def show(response: pb.DecideResponse) -> None:
         for field, value in response.timings.ListFields()
     ]
     answers = [
-        f"{name}: {answer.choice} with probability {answer.answer_confidence:.2f}"
+        f"{name}: {answer.choice}"
+        + (
+            f" with probability {answer.answer_confidence:.2f}"
+            if answer.HasField("answer_confidence")
+            else " (the model's probabilities do not add up to any)"
+        )
         for name, answer in response.answers.items()
     ]
     text = " ".join((response.text or ", ".join(answers)).split())
