@@ -41,6 +41,7 @@ class MissReason(StrEnum):
     GUARD_UNITS = "guard_units"
     GUARD_NEGATION = "guard_negation"
     GUARD_ORDER = "guard_order"
+    GUARD_WORDS = "guard_words"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

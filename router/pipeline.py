@@ -35,6 +35,8 @@ from router.reading import Reader, Reading, check_deadline
 from router.single_flight import SingleFlight
 from router.typed_answering import TypedAnswering
 
+_BATCH_ITEMS_AT_ONCE = 8
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
@@ -99,9 +101,17 @@ class Pipeline:
     async def route_many(self, requests: Sequence[Request]) -> list[RouteOutcome | RouterError]:
         """Return an outcome or an error for each request, in order.
 
-        The encoder puts inputs that wait together into shared forward passes.
+        The encoder puts inputs that wait together into shared forward passes. Only a few items
+        wait there at a time, so that a large batch does not make everybody else wait for all
+        of it.
         """
-        results = await asyncio.gather(*map(self.route, requests), return_exceptions=True)
+        places = asyncio.Semaphore(_BATCH_ITEMS_AT_ONCE)
+
+        async def one(request: Request) -> RouteOutcome:
+            async with places:
+                return await self.route(request)
+
+        results = await asyncio.gather(*map(one, requests), return_exceptions=True)
         outcomes: list[RouteOutcome | RouterError] = []
         for result in results:
             if not isinstance(result, RouteOutcome | RouterError):

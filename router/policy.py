@@ -106,12 +106,9 @@ class ThresholdPolicy:
         """Return the verdict; the reason is the first of the closed enum that applies."""
         threshold = signals.threshold if signals.min_quality is None else signals.min_quality
         route = max(signals.probabilities, key=lambda name: signals.probabilities[name])
-        forced = _forced(signals)
-        if forced is not None:
-            tier, reason = forced
-        else:
-            tier, reason = _by_threshold(signals, route, threshold)
-            unmoved, _ = _by_threshold(signals, route, signals.threshold)
+        tier, reason = _forced(signals) or _by_threshold(signals, route, signals.threshold)
+        if _forced(signals) is None and signals.min_quality is not None:
+            unmoved, (tier, reason) = tier, _by_quality(signals, route, signals.min_quality)
             if unmoved is not tier:
                 reason = Reason.BUDGET
         return Verdict(tier=tier, reason=reason, route=route, threshold=threshold)
@@ -133,6 +130,18 @@ def _forced(signals: Signals) -> tuple[Tier, Reason] | None:
         (signals.typed and signals.typed_to_fast, Tier.FAST, Reason.TYPED_QUESTION),
     )
     return next(((tier, reason) for applies, tier, reason in rules if applies), None)
+
+
+def _by_quality(signals: Signals, route: str, min_quality: float) -> tuple[Tier, Reason]:
+    """Return tier and reason where the caller says how sure the fast tier has to be.
+
+    Unlike the operator's threshold, which the winning route has to reach, this may be less
+    than one half: the caller accepts an answer that is more likely bad than good.
+    """
+    if signals.tiers[route] is Tier.SLOW and signals.score is PolicyScore.P_FAST:
+        fast = [name for name in signals.probabilities if signals.tiers[name] is Tier.FAST]
+        route = max(fast, key=lambda name: signals.probabilities[name], default=route)
+    return _by_threshold(signals, route, min_quality)
 
 
 def _by_threshold(signals: Signals, route: str, threshold: float) -> tuple[Tier, Reason]:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from cache.decision_memory import DecisionMemory
 from router.clock import Clock
 from router.deciding import Decider
-from router.domain import Decision, EncoderInput, Encoding, Request, Timings
+from router.domain import Decision, EncoderInput, Encoding, Reason, Request, Timings
 from router.encoder_text import encoder_input
 from router.errors import DeadlinePassed
 from router.namespacing import ModelRevisions, decision_request_key, namespace_of
@@ -115,7 +115,8 @@ class Reader:
         decision = self._decider.decide(request, encoding, mask_tools=mask_tools)
         trusted = not encoding.truncated and encoding.in_distribution and encoding.language_known
         embedding = encoding.embedding if trusted else None
-        if request.decision_key:
+        # How much time was left is no part of the key, so what it decided is not kept.
+        if request.decision_key and decision.reason is not Reason.DEADLINE:
             payload = dump_decision(decision, embedding)
             self._memory.remember(request.tenant, request.decision_key, key, payload)
         return Reading(

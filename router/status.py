@@ -136,6 +136,12 @@ async def translated(context: grpc.aio.ServicerContext[Any, Any]) -> AsyncIterat
         except TimeoutError:
             # gRPC drops the call when its handler ends.
             raise grpc.aio.AbortError from None
+        except grpc.aio.AbortError:
+            raise
+        except grpc.aio.BaseError:
+            # gRPC had ended the call already, its deadline passed or its caller gone: there
+            # is nobody left to tell, which is no bug.
+            raise asyncio.CancelledError from None
 
 
 def _details(error: Exception) -> tuple[Message, ...]:

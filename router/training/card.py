@@ -59,10 +59,10 @@ Measured on the int8 graph as shipped, on held-out rows.
 - "Weak model fails" is learnt from exam-like questions; everyday requests are covered by
   intents and small talk only.
 - Whether an offered tool fits is judged from the mean of all tokens, so a fitting tool for an
-  everyday sentence is often missed: "What is the weather in Paris right now?" beside a weather
-  tool gets P(tool) = 0.10. Commands without a tool list are recognised well.
-- Short factual questions lean slow ("What is the capital of France?": P(fast) = 0.27), because
-  the reference weak models fail most exact-match trivia in the training rows.
+  everyday sentence is often missed, such as "What is the weather in Paris right now?" beside a
+  weather tool. Commands without a tool list are recognised better.
+- Short factual questions lean slow, such as "What is the capital of France?", because the
+  reference weak models fail most exact-match trivia in the training rows.
 - int8 activations are scaled per forward pass, so the same text encoded beside others may
   differ in the third decimal.
 """

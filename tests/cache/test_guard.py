@@ -96,9 +96,7 @@ def test_opposite_polarity_is_refused(a: str, b: str) -> None:
     ("a", "b"),
     [
         ("How do I reset a password?", "How can I reset the password?"),
-        ("What is the best way to learn French?", "How should one learn French?"),
         ("Which one is faster?", "Which is faster?"),
-        ("What is No. 5?", "What is number 5?"),
         ("Why do dogs bark?", "Why does a dog bark?"),
         ("How many metres in a mile per second", "metres in a mile each second"),
     ],
@@ -168,3 +166,39 @@ def test_the_same_words_in_another_order_exchange_roles(a: str, b: str) -> None:
 
 def test_case_and_punctuation_are_no_other_order() -> None:
     assert refusal("Who wrote Faust?", "who wrote faust") is None
+
+
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [
+        (
+            "Tell the customer that the refund was approved.",
+            "Tell the customer that the refund was rejected.",
+        ),
+        ("How do I clean a white cotton shirt?", "How do I clean a black cotton shirt?"),
+        ("What is the capital of Niger?", "What is the capital of Nigeria?"),
+        ("What happened before the war?", "What happened after the war?"),
+    ],
+)
+def test_a_word_in_place_of_another_may_change_the_answer(a: str, b: str) -> None:
+    assert refusal(a, b) is MissReason.GUARD_WORDS
+    assert refusal(b, a) is MissReason.GUARD_WORDS
+
+
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [
+        ("What is the capital of Japan?", "What's the capital of Japan?"),
+        ("Which organ pumps blood through the body?", "What organ pumps blood around the body?"),
+        ("How do I reset my password?", "How can I reset my password, please?"),
+        ("What is the capital of Japan?", "What is the capital city of Japan?"),
+    ],
+)
+def test_words_of_grammar_and_additions_pass(a: str, b: str) -> None:
+    assert refusal(a, b) is None
+    assert refusal(b, a) is None
+
+
+def test_a_unit_that_is_also_a_preposition_is_no_unit_between_words() -> None:
+    assert refusal("How do I log in here?", "How do I log out here?") is not None
+    assert refusal("What is in the box?", "What is under the box?") is MissReason.GUARD_WORDS

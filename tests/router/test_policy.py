@@ -164,3 +164,21 @@ def test_any_object_with_the_method_is_a_policy() -> None:
 
     assert isinstance(Always(), Policy)
     assert not isinstance(object(), Policy)
+
+
+@pytest.mark.parametrize(
+    ("probabilities", "min_quality", "tier", "reason"),
+    [
+        (SURE_SLOW, 0.2, Tier.FAST, Reason.BUDGET),
+        (SURE_SLOW, 0.21, Tier.SLOW, Reason.BELOW_THRESHOLD),
+        (SURE_SLOW, 0.0, Tier.FAST, Reason.BUDGET),
+        (SURE_FAST, 0.2, Tier.FAST, Reason.CONFIDENT),
+        (SURE_FAST, 0.9, Tier.SLOW, Reason.BUDGET),
+        (SURE_TOOL, 0.1, Tier.TOOL, Reason.TOOL_FITS),
+    ],
+)
+def test_a_caller_may_accept_a_fast_answer_that_is_more_likely_bad_than_good(
+    probabilities, min_quality, tier, reason
+) -> None:
+    verdict = decide(probabilities, min_quality=min_quality)
+    assert (verdict.tier, verdict.reason, verdict.threshold) == (tier, reason, min_quality)
