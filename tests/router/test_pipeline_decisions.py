@@ -257,6 +257,39 @@ async def test_little_time_left_goes_to_the_fast_tier() -> None:
     assert (decision.tier, decision.reason) == (Tier.FAST, Reason.DEADLINE)
 
 
+async def test_what_the_lack_of_time_decided_is_not_kept_under_a_decision_key() -> None:
+    encoder = FixedEncoder(default=encoding(fast=0.1, slow=0.88))
+    async with routing(
+        encoder, time=ScriptedTime(now_s=1_000.0), policy={"slow_floor_s": 2.0}
+    ) as router:
+        hurried = await router.route(asked(decision_key="k", deadline_s=1_001.0))
+        patient = await router.route(asked(decision_key="k", deadline_s=1_060.0))
+        again = await router.route(asked(decision_key="k", deadline_s=1_060.0))
+    assert hurried.decision.reason is Reason.DEADLINE
+    assert (patient.decision.tier, patient.decision.reason) == (Tier.SLOW, Reason.CONFIDENT)
+    assert again.decision == patient.decision
+
+
+async def test_a_large_batch_lets_others_in_between_its_items() -> None:
+    """256 items never have more than eight in the encoder's queue at once."""
+
+    class Counting(FixedEncoder):
+        waiting = most = 0
+
+        async def encode(self, item, *, deadline_s):
+            self.waiting += 1
+            self.most = max(self.most, self.waiting)
+            await asyncio.sleep(0)
+            self.waiting -= 1
+            return await super().encode(item, deadline_s=deadline_s)
+
+    encoder = Counting()
+    async with routing(encoder) as router:
+        results = await router.route_many([asked(str(n)) for n in range(256)])
+    assert [type(result).__name__ for result in results] == ["RouteOutcome"] * 256
+    assert encoder.most == 8
+
+
 async def test_a_typed_question_is_never_a_case_for_a_tool() -> None:
     request = asked(
         messages=(),

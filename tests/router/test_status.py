@@ -95,6 +95,21 @@ async def test_a_caller_that_does_not_read_cannot_hold_a_call_open(monkeypatch) 
         await call()
 
 
+async def test_a_call_that_grpc_ended_meanwhile_is_cancelled_and_no_bug() -> None:
+    class Ended:
+        async def abort(self, *_args, **_kwargs) -> None:
+            raise grpc.aio.BaseError
+
+    async def call() -> None:
+        async with translated(Ended()):
+            msg = "late"
+            raise errors.DeadlinePassed(msg)
+
+    with capture_logs() as logs, pytest.raises(asyncio.CancelledError):
+        await call()
+    assert logs == []
+
+
 @pytest.mark.parametrize("error", [ValueError("secret"), errors.ConfigError("secret")])
 def test_an_unknown_exception_is_internal_and_logged_without_its_message(error: Exception) -> None:
     def fail() -> None:
