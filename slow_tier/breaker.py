@@ -59,6 +59,19 @@ class CircuitBreaker:
             self._probing = True
         return Permit(self, self._generation)
 
+    def _begin(self, generation: int) -> int:
+        """Close for a probe that begins to answer; return the generation it now speaks for.
+
+        One more failure, its own included, opens again.
+        """
+        if generation == self._generation and self._probing:
+            self._probing = False
+            self._open_until_s = None
+            self._failures = self._failure_threshold - 1
+            self._generation += 1
+            return self._generation
+        return generation
+
     def _settle(self, generation: int, *, success: bool | None) -> None:
         if generation != self._generation:
             return
@@ -91,6 +104,11 @@ class Permit:
         self._breaker = breaker
         self._generation = generation
         self._settled = False
+
+    def begin(self) -> None:
+        """Record that the upstream begins to answer: nobody needs to wait for its end."""
+        if not self._settled:
+            self._generation = self._breaker._begin(self._generation)  # noqa: SLF001 - one unit
 
     def succeed(self) -> None:
         """Record that the upstream is alive; only the first outcome counts."""

@@ -258,6 +258,7 @@ class ChatClient:
                     async with aclosing(generation):
                         async for delta in generation:
                             if delta.completion is None:
+                                permit.begin()
                                 yield delta
                             else:
                                 last = delta

@@ -123,3 +123,32 @@ def test_only_the_first_outcome_of_a_permit_counts(breaker):
 def test_limits_that_make_no_sense_are_refused_by_name(limits, field, clock):
     with pytest.raises(ValueError, match=f"{field}: must be"):
         CircuitBreaker(**limits, clock=clock)
+
+
+def test_a_probe_that_begins_to_answer_lets_others_in_before_it_ends(breaker, clock):
+    open_up(breaker)
+    clock.now_s = 110.0
+    with breaker.admit() as probe:
+        assert breaker.admit() is None
+        probe.begin()
+        assert breaker.state == "closed"
+        attempt(breaker, True)
+        probe.succeed()
+    assert breaker.state == "closed"
+
+
+def test_a_probe_that_breaks_off_after_its_beginning_opens_again(breaker, clock):
+    open_up(breaker)
+    clock.now_s = 110.0
+    with breaker.admit() as probe:
+        probe.begin()
+        probe.fail()
+    assert breaker.state == "open"
+
+
+def test_beginning_to_answer_changes_nothing_while_closed(breaker):
+    attempt(breaker, False)
+    with breaker.admit() as permit:
+        permit.begin()
+    attempt(breaker, False)
+    assert breaker.state == "open"
