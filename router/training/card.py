@@ -109,6 +109,10 @@ def _other_table(metrics: dict[str, Any]) -> str:
         f"| cosine over {qqp['threshold']}, QQP pairs, no guard | {qqp['rows']} | recall"
         f" {qqp['recall']:.3f}, negatives hit {qqp['negative_hit_rate']:.3f} (labels are noisy) |"
     )
+    lines.append(
+        f"| the same with the guard | {qqp['rows']} | recall {qqp['guarded_recall']:.3f},"
+        f" negatives hit {qqp['guarded_negative_hit_rate']:.3f} |"
+    )
     for key, row in metrics["abstention"].items():
         lines.append(
             f"| abstains on {key.replace('_', ' ')} | {row['rows']} |"

@@ -12,6 +12,7 @@ from scipy.stats import spearmanr
 from sklearn.metrics import balanced_accuracy_score, roc_auc_score
 from tqdm import tqdm
 
+from cache.guard import refusal
 from router.calibration import RouteCalibration, route_probabilities
 from router.domain import EncoderInput
 from router.training.examples import CHARS_PER_TOKEN, temperature_tables
@@ -188,6 +189,8 @@ def _qqp(artifact: Artifact, encoder: Encoder, data: Path, device: str) -> dict[
     theirs = [teacher.encode(s, normalize_embeddings=True, show_progress_bar=False) for s in sides]
     similarity = (ours[0] * ours[1]).sum(axis=1)
     hit = similarity >= artifact.semantic_threshold
+    consent = [refusal(row["text_a"], row["text_b"]) is None for row in rows]
+    guarded = hit & np.asarray(consent)
     same = np.asarray(labels) == 1
     student_auc = roc_auc_score(labels, similarity)
     teacher_auc = roc_auc_score(labels, (theirs[0] * theirs[1]).sum(axis=1))
@@ -198,6 +201,8 @@ def _qqp(artifact: Artifact, encoder: Encoder, data: Path, device: str) -> dict[
         "threshold": artifact.semantic_threshold,
         "recall": float(hit[same].mean()),
         "negative_hit_rate": float(hit[~same].mean()),
+        "guarded_recall": float(guarded[same].mean()),
+        "guarded_negative_hit_rate": float(guarded[~same].mean()),
     }
 
 
