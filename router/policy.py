@@ -106,11 +106,7 @@ class ThresholdPolicy:
         """Return the verdict; the reason is the first of the closed enum that applies."""
         threshold = signals.threshold if signals.min_quality is None else signals.min_quality
         route = max(signals.probabilities, key=lambda name: signals.probabilities[name])
-        tier, reason = _forced(signals) or _by_threshold(signals, route, signals.threshold)
-        if _forced(signals) is None and signals.min_quality is not None:
-            unmoved, (tier, reason) = tier, _by_quality(signals, route, signals.min_quality)
-            if unmoved is not tier:
-                reason = Reason.BUDGET
+        tier, reason = _forced(signals) or _by_probabilities(signals, route)
         return Verdict(tier=tier, reason=reason, route=route, threshold=threshold)
 
 
@@ -130,6 +126,15 @@ def _forced(signals: Signals) -> tuple[Tier, Reason] | None:
         (signals.typed and signals.typed_to_fast, Tier.FAST, Reason.TYPED_QUESTION),
     )
     return next(((tier, reason) for applies, tier, reason in rules if applies), None)
+
+
+def _by_probabilities(signals: Signals, route: str) -> tuple[Tier, Reason]:
+    """Return what the probabilities say; BUDGET where the caller's quality changed the tier."""
+    usual = _by_threshold(signals, route, signals.threshold)
+    if signals.min_quality is None:
+        return usual
+    tier, reason = _by_quality(signals, route, signals.min_quality)
+    return tier, reason if tier is usual[0] else Reason.BUDGET
 
 
 def _by_quality(signals: Signals, route: str, min_quality: float) -> tuple[Tier, Reason]:

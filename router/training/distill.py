@@ -51,7 +51,7 @@ class DistillSettings:
         limit: Use only the first rows of the corpus; 0 means all.
     """
 
-    presentations: int = 700_000
+    presentations: int = 330_000
     peak_lr: float = 1e-3
     warmup_ratio: float = 0.03
     batch_tokens: int = 4096
