@@ -1,8 +1,8 @@
 """Read and verify a router artifact: the folder a trained encoder ships as.
 
 The folder holds ``config.json``, one ONNX graph a precision, ``tokenizer.json``,
-``out_of_distribution.npz``, ``model.safetensors`` for further training and ``SHA256SUMS``
-over all of them. Nothing is used before its checksum is verified.
+``out_of_distribution.npz``, ``model.safetensors`` with ``encoder.json`` for further training,
+and ``SHA256SUMS`` over all of them. Nothing is used before its checksum is verified.
 """
 
 from __future__ import annotations
@@ -21,14 +21,20 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from router.calibration import RouteCalibration
 from router.errors import ArtifactError
+from router.familiarity import Familiarity
 from router.features import FEATURE_NAMES
 
-FORMAT = 1
+FORMAT = 2
+# Format 1 reads the offered tools as one text; format 2 ends every tool with a separator and
+# carries the encoder's shape for further training.
+FORMATS = (1, FORMAT)
 SUMS = "SHA256SUMS"
 CONFIG = "config.json"
 TOKENIZER = "tokenizer.json"
 DETECTOR = "out_of_distribution.npz"
 WEIGHTS = "model.safetensors"
+SHAPE = "encoder.json"
+FAMILIARITY = "familiarity.npz"
 
 REGISTERED: Mapping[str, Path] = {"laya-base": Path(__file__).parent / "weights" / "laya-base"}
 
@@ -39,6 +45,25 @@ class CalibrationConfig(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
     temperature: float
     bias: tuple[float, ...]
+
+
+class ThresholdSearch(BaseModel):
+    """How the artifact's threshold was chosen.
+
+    Attributes:
+        threshold: The one of least mean cost.
+        complex_to_fast: Cost of sending fast what the weak model fails on.
+        simple_to_slow: Cost of sending slow what the weak model masters.
+        rows: Held-out rows it was chosen on.
+        curve: ``(threshold, mean cost a row)``, ascending.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    threshold: float = Field(ge=0.0, le=1.0, allow_inf_nan=False)
+    complex_to_fast: float = Field(ge=0.0, allow_inf_nan=False)
+    simple_to_slow: float = Field(ge=0.0, allow_inf_nan=False)
+    rows: int = Field(ge=1)
+    curve: tuple[tuple[float, float], ...] = Field(min_length=1)
 
 
 class ArtifactConfig(BaseModel):
@@ -53,6 +78,7 @@ class ArtifactConfig(BaseModel):
         embedding_dim: Length of the embedding.
         max_tokens: Longest input the encoder can read, tokens.
         threshold: Probability a route has to reach unless configured otherwise.
+        threshold_search: How that threshold was chosen; ``None`` where it was set by hand.
         semantic_threshold: Least cosine similarity of a semantic hit unless configured
             otherwise.
         calibration: Calibration of the route head.
@@ -71,6 +97,7 @@ class ArtifactConfig(BaseModel):
     embedding_dim: int = Field(ge=1, le=8192)
     max_tokens: int = Field(ge=16)
     threshold: float = Field(ge=0.0, le=1.0, allow_inf_nan=False)
+    threshold_search: ThresholdSearch | None = None
     semantic_threshold: float = Field(gt=0.0, le=1.0, allow_inf_nan=False)
     calibration: CalibrationConfig
     out_of_distribution_threshold: float = Field(gt=0.0, allow_inf_nan=False)
@@ -80,11 +107,12 @@ class ArtifactConfig(BaseModel):
 
     @model_validator(mode="after")
     def _known(self) -> ArtifactConfig:
-        if self.format != FORMAT:
-            msg = f"format is {self.format}, this version reads {FORMAT}"
+        if self.format not in FORMATS:
+            msg = f"format is {self.format}, this version reads {list(FORMATS)}"
             raise ValueError(msg)
-        if self.features != FEATURE_NAMES:
-            msg = "features differ from those this version computes; retrain the artifact"
+        unknown = sorted(set(self.features) - set(FEATURE_NAMES))
+        if unknown or len(set(self.features)) != len(self.features):
+            msg = f"features: unknown {unknown} or doubled; retrain the artifact"
             raise ValueError(msg)
         return self
 
@@ -129,6 +157,7 @@ class Artifact:
         revision: Its name and the first 12 digits of the SHA-256 of its checksums.
         calibration: Calibration of the route head.
         detector: What decides "unlike anything seen in training".
+        familiarity: What tells other languages and noise; ``None`` where none was fitted.
     """
 
     folder: Path
@@ -136,6 +165,7 @@ class Artifact:
     revision: str
     calibration: RouteCalibration
     detector: OutlierDetector
+    familiarity: Familiarity | None = None
 
     @property
     def routes(self) -> tuple[str, ...]:
@@ -202,7 +232,8 @@ def load_artifact(name_or_path: str | Path) -> Artifact:
     except ValueError as error:
         msg = f"{folder / CONFIG}: calibration: {error}"
         raise ArtifactError(msg) from error
-    for name in (*config.graphs.values(), TOKENIZER, DETECTOR):
+    optional = [FAMILIARITY] if FAMILIARITY in sums else []
+    for name in (*config.graphs.values(), TOKENIZER, DETECTOR, *optional):
         _verify(folder, name, sums)
     digest = hashlib.sha256((folder / SUMS).read_bytes()).hexdigest()
     return Artifact(
@@ -211,6 +242,7 @@ def load_artifact(name_or_path: str | Path) -> Artifact:
         revision=f"{config.name}@{digest[:12]}",
         calibration=calibration,
         detector=_read_detector(folder / DETECTOR, config),
+        familiarity=Familiarity.load(folder / FAMILIARITY) if optional else None,
     )
 
 

@@ -52,6 +52,7 @@ class Encoder:
         self._artifact = artifact
         self._session = session
         self._tokenizer = tokenizer
+        self._features = [FEATURE_NAMES.index(name) for name in artifact.config.features]
         self._batcher: TokenBudgetBatcher[EncoderInput, Encoding] = TokenBudgetBatcher(
             self.run,
             max_tokens=4 * max_tokens,
@@ -104,7 +105,11 @@ class Encoder:
             msg = f"{path}: expected outputs {list(OUTPUTS)}, got {list(names)}"
             raise ArtifactError(msg)
         limit = min(max_tokens, artifact.config.max_tokens)
-        tokenizer = InputTokenizer(artifact.folder / "tokenizer.json", max_tokens=limit)
+        tokenizer = InputTokenizer(
+            artifact.folder / "tokenizer.json",
+            max_tokens=limit,
+            separate_tools=artifact.config.format > 1,
+        )
         return cls(
             artifact,
             session,
@@ -150,12 +155,25 @@ class Encoder:
                 for item, row in zip(items, rows, strict=True)
             ]
         )
+        familiarity = self._artifact.familiarity
+        judged = [
+            (True, True) if familiarity is None else familiarity.judge(row.text_ids, values)
+            for row, values in zip(rows, features, strict=True)
+        ]
+        features = features[:, self._features]
         outputs = self._forward(rows, features)
         seen = np.concatenate([outputs["embedding"], features], axis=1)
-        distances = self._artifact.detector.distance(seen)
+        near = self._artifact.detector.distance(seen) <= self._artifact.detector.threshold
         encode_ns = time.perf_counter_ns() - started_ns
         return [
-            self._encoding(row, features[i], outputs, distances[i], i, encode_ns)
+            self._encoding(
+                row,
+                features[i],
+                {name: values[i] for name, values in outputs.items()},
+                language_known=judged[i][0],
+                in_distribution=judged[i][1] and bool(near[i]),
+                encode_ns=encode_ns,
+            )
             for i, row in enumerate(rows)
         ]
 
@@ -186,28 +204,28 @@ class Encoder:
         self,
         row: TokenRow,
         features: NDArray[np.float32],
-        outputs: dict[str, NDArray[np.float32]],
-        distance: np.float32,
-        i: int,
+        output: dict[str, NDArray[np.float32]],
+        *,
+        language_known: bool,
+        in_distribution: bool,
         encode_ns: int,
     ) -> Encoding:
         low, high = TEMPERATURE_RANGE
-        p50 = max(1, round(float(np.exp(np.clip(outputs["log_tokens_p50"][i], 0.0, 14.0)))))
-        p95 = max(p50, round(float(np.exp(np.clip(outputs["log_tokens_p95"][i], 0.0, 14.0)))))
+        p50 = max(1, round(float(np.exp(np.clip(output["log_tokens_p50"], 0.0, 14.0)))))
+        p95 = max(p50, round(float(np.exp(np.clip(output["log_tokens_p95"], 0.0, 14.0)))))
+        names = self._artifact.config.features
         return Encoding(
-            route_logits=outputs["route_logits"][i],
-            strong_gain=float(np.clip(outputs["strong_gain"][i], -1.0, 1.0)),
-            temperature=float(np.clip(outputs["temperature"][i], low, high)),
+            route_logits=output["route_logits"],
+            strong_gain=float(np.clip(output["strong_gain"], -1.0, 1.0)),
+            temperature=float(np.clip(output["temperature"], low, high)),
             output_tokens_p50=p50,
             output_tokens_p95=p95,
-            embedding=outputs["embedding"][i],
-            features={
-                name: float(value) for name, value in zip(FEATURE_NAMES, features, strict=True)
-            },
+            embedding=output["embedding"],
+            features={name: float(value) for name, value in zip(names, features, strict=True)},
             input_tokens=row.text_tokens,
             truncated=row.truncated,
-            in_distribution=bool(distance <= self._artifact.detector.threshold),
-            language_known=True,
+            in_distribution=in_distribution,
+            language_known=language_known,
             queue_ns=0,
             encode_ns=encode_ns,
         )

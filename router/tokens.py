@@ -22,7 +22,9 @@ class TokenRow:
     """One tokenised input.
 
     Attributes:
-        ids: Shape ``(tokens,)``, int64: ``[CLS] context text [SEP] tools [SEP]``.
+        ids: Shape ``(tokens,)``, int64: ``[CLS] context text [SEP]``, then every offered tool
+            followed by ``[SEP]``.
+        text_ids: The part of ``ids`` that is the text's own.
         text_tokens: Tokens of the text alone, before any cut; an estimate for a text longer
             than 32 characters for each token that fits.
         unknown_tokens: Unknown tokens among those of the text that were read.
@@ -30,15 +32,25 @@ class TokenRow:
     """
 
     ids: NDArray[np.int64]
+    text_ids: NDArray[np.int64]
     text_tokens: int
     unknown_tokens: int
     truncated: bool
 
 
 class InputTokenizer:
-    """Turns encoder inputs into token rows of at most ``max_tokens``."""
+    """Turns encoder inputs into token rows of at most ``max_tokens``.
 
-    def __init__(self, path: Path, *, max_tokens: int) -> None:
+    Args:
+        path: A ``tokenizer.json`` whose vocabulary has ``[CLS]``, ``[SEP]`` and ``[UNK]``.
+        max_tokens: Longest row.
+        separate_tools: End every tool with ``[SEP]``; otherwise all of them with one.
+
+    Raises:
+        ArtifactError: If the file is no tokenizer or lacks one of the three tokens.
+    """
+
+    def __init__(self, path: Path, *, max_tokens: int, separate_tools: bool = True) -> None:
         try:
             self._tokenizer = Tokenizer.from_file(str(path))
         except Exception as error:
@@ -47,7 +59,10 @@ class InputTokenizer:
             raise ArtifactError(msg) from error
         self._tokenizer.no_truncation()
         self._tokenizer.no_padding()
+        # A caller who types "[SEP]" means five characters, never the end of the text.
+        self._tokenizer.encode_special_tokens = True
         self._max_tokens = max_tokens
+        self._separate_tools = separate_tools
         self._cls = self._special(path, "[CLS]")
         self._sep = self._special(path, "[SEP]")
         self._unknown = self._special(path, "[UNK]")
@@ -59,8 +74,7 @@ class InputTokenizer:
         window) and then to the end of the context. A text that does not fit alone keeps its
         head and its tail.
         """
-        # Only a start of the tools can fit, so only a start is tokenised.
-        tools = self._ids(item.tools[: self._max_tokens * _CHARS_PER_TOKEN]) if item.tools else []
+        tools = self._tool_ids(item.tools) if item.tools else []
         text, total, cut = self._bounded_ids(item.text)
         room = self._max_tokens - (3 if tools else 2)
         tools = tools[: max(0, min(room // 2, room - min(len(text), room // 2)))]
@@ -74,13 +88,22 @@ class InputTokenizer:
             context = self._bounded_ids(item.context)[0][-(room - len(text)) :]
         ids = [self._cls, *context, *text, self._sep]
         if tools:
-            ids += [*tools, self._sep]
+            ids += [*tools, self._sep] if tools[-1] != self._sep else tools
+        row = np.asarray(ids, dtype=np.int64)
+        start = 1 + len(context)
         return TokenRow(
-            ids=np.asarray(ids, dtype=np.int64),
+            ids=row,
+            text_ids=row[start : start + len(text)],
             text_tokens=total,
             unknown_tokens=text.count(self._unknown),
             truncated=truncated,
         )
+
+    @property
+    def vocabulary_size(self) -> int:
+        """How many token ids there are."""
+        size: int = self._tokenizer.get_vocab_size()
+        return size
 
     def estimate(self, item: EncoderInput) -> int:
         """Return a rough token count of an input without tokenising it."""
@@ -95,6 +118,14 @@ class InputTokenizer:
             return ids, len(ids), False
         ids = self._ids(text[: limit // 2]) + self._ids(text[-limit // 2 :])
         return ids, max(len(ids), len(ids) * len(text) // limit), True
+
+    def _tool_ids(self, tools: str) -> list[int]:
+        # Only a start of the tools can fit, so only a start is tokenised.
+        start = tools[: self._max_tokens * _CHARS_PER_TOKEN]
+        if not self._separate_tools:
+            return self._ids(start)
+        encodings = self._tokenizer.encode_batch(start.splitlines(), add_special_tokens=False)
+        return [number for e in encodings for number in (*e.ids, self._sep)]
 
     def _ids(self, text: str) -> list[int]:
         ids: list[int] = self._tokenizer.encode(text, add_special_tokens=False).ids

@@ -7,9 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from router import LayaRouter
 from router.artifact import (
     CONFIG,
     DETECTOR,
+    FAMILIARITY,
     REGISTERED,
     SUMS,
     OutlierDetector,
@@ -19,6 +21,7 @@ from router.artifact import (
 )
 from router.encoder import Encoder
 from router.errors import ArtifactError
+from router.familiarity import STATISTICS, TEXT_FEATURES, Familiarity
 
 SHIPPED = REGISTERED["laya-base"]
 
@@ -91,7 +94,7 @@ def test_a_malformed_checksum_line_is_named(folder: Path) -> None:
     ("changes", "message"),
     [
         ({"format": 99}, "format is 99"),
-        ({"features": ["other"]}, "features differ"),
+        ({"features": ["other"]}, "unknown \\['other'\\]"),
         ({"threshold": 1.5}, "threshold: "),
         ({"routes": ["fast"]}, "routes: "),
         (
@@ -133,3 +136,38 @@ def test_the_distance_is_the_root_mean_square_of_whitened_coordinates() -> None:
     )
     distances = detector.distance(np.array([[2.0, 1.0], [4.0, 0.0]], np.float32))
     np.testing.assert_allclose(distances, [1.0, np.sqrt(2.0)], rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("bias", "reason"),
+    [
+        ((9.0, 0.0, 0.0), None),
+        ((0.0, 9.0, 0.0), "ABSTAINED_LANGUAGE"),
+        ((0.0, 0.0, 9.0), "ABSTAINED_OUT_OF_DISTRIBUTION"),
+    ],
+)
+def test_what_the_artifact_calls_unfamiliar_goes_slow_with_its_own_reason(
+    folder: Path, bias: tuple[float, ...], reason: str | None
+) -> None:
+    Familiarity(
+        rarity=np.zeros(30522, np.float32),
+        foreign_odds=np.zeros(30522, np.float32),
+        weights=np.zeros((len(TEXT_FEATURES) + len(STATISTICS), 3), np.float32),
+        bias=np.asarray(bias, np.float32),
+        thresholds=np.asarray([0.5, 0.5], np.float32),
+    ).save(folder / FAMILIARITY)
+    resum(folder)
+    routed = LayaRouter.from_pretrained(folder).route("hello there, how are you?")
+    if reason is None:
+        assert not routed.reason.startswith("ABSTAINED")
+    else:
+        assert (routed.tier, routed.reason) == ("slow", reason)
+
+
+def test_an_artifact_fitted_on_some_of_the_features_gets_those_in_its_order(folder: Path) -> None:
+    edit_config(folder, features=["log_words", "log_chars"])
+    with pytest.raises(ArtifactError, match=r"expected shapes \(258,\)"):
+        load_artifact(folder)
+    np.savez(folder / DETECTOR, mean=np.zeros(258), whitening=np.eye(258))
+    resum(folder)
+    assert load_artifact(folder).config.features == ("log_words", "log_chars")

@@ -101,3 +101,32 @@ def test_a_file_that_is_no_tokenizer_is_named(tmp_path: Path) -> None:
     path.write_text("{}")
     with pytest.raises(ArtifactError, match=r"tokenizer\.json: not a tokenizer file"):
         InputTokenizer(path, max_tokens=16)
+
+
+def test_every_tool_ends_with_a_separator() -> None:
+    row = tokenizer(64).row(EncoderInput(text="hello", tools="alarm: set\nradio: play"))
+    assert row.ids.tolist() == [
+        *(CLS, *ids_of("hello"), SEP),
+        *(*ids_of("alarm: set"), SEP),
+        *(*ids_of("radio: play"), SEP),
+    ]
+
+
+def test_an_artifact_of_the_first_format_reads_its_tools_as_one() -> None:
+    old = InputTokenizer(TOKENIZER, max_tokens=64, separate_tools=False)
+    row = old.row(EncoderInput(text="hello", tools="alarm: set\nradio: play"))
+    assert row.ids.tolist().count(SEP) == 2
+    assert row.ids[-1] == SEP
+
+
+def test_a_marker_that_the_caller_typed_is_text_and_never_ends_it() -> None:
+    row = tokenizer(64).row(EncoderInput(text="hello [SEP] alarm [CLS] [UNK]"))
+    assert row.ids.tolist().count(SEP) == 1
+    assert row.ids.tolist().count(CLS) == 1
+    assert row.unknown_tokens == 0
+
+
+def test_the_texts_own_ids_are_told_from_context_and_tools() -> None:
+    row = tokenizer(64).row(EncoderInput(text="hello world", context="user: hi", tools="a: b"))
+    assert row.text_ids.tolist() == ids_of("hello world")
+    assert tokenizer(64).row(EncoderInput(text=" ")).text_ids.tolist() == []
