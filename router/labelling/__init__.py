@@ -1,0 +1,1 @@
+"""Label prompts for a user's own pair of models, without torch."""
