@@ -8,7 +8,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constr
 GENERATED := router/v1/router_pb2.py router/v1/router_pb2.pyi router/v1/router_pb2_grpc.py router/v1/router_pb2_grpc.pyi
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-llm test-interop test-train test-long bench weights lint format types imports proto proto-check proto-breaking check ci clean
+.PHONY: help demo test test-llm test-interop test-train test-long bench evaluate weights lint format types imports proto proto-check proto-breaking check ci clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "%-16s %s\n", $$1, $$2}'
@@ -59,6 +59,9 @@ test-long: $(VENV)/.dev $(VENV)/.bench  ## run the slow tests
 
 bench: $(VENV)/.bench  ## measure the service against a bare gRPC echo in the same run
 	$(BIN)/python tests/bench/run.py $(ARGS)
+
+evaluate: $(VENV)/.train $(VENV)/.bench  ## measure the shipped encoder and baselines on the public data sets in DATA
+	$(BIN)/python -m router evaluate --data $(DATA) $(ARGS)
 
 weights: $(VENV)/.train  ## rebuild the encoder from the public data sets in DATA
 	$(BIN)/python -m router.training --data $(DATA) $(ARGS)

@@ -13,6 +13,7 @@ import typer
 from router.cli.ask import decide, route
 from router.cli.check_config import check_config
 from router.cli.doctor import doctor
+from router.cli.evaluate import evaluate
 from router.cli.label import label
 from router.cli.merge_annotators import merge_annotators
 from router.cli.serve import serve
@@ -47,6 +48,7 @@ app.command("check-config")(check_config)
 app.command("route")(route)
 app.command("decide")(decide)
 app.command("doctor")(doctor)
+app.command("evaluate")(evaluate)
 app.command("label")(label)
 app.command("merge-annotators")(merge_annotators)
 

@@ -1,0 +1,1 @@
+"""Measure a router artifact, as shipped, against baselines on held-out rows."""
