@@ -80,7 +80,7 @@ class EncoderConfig(Section):
     """
 
     artifact: PathText = "laya-base"
-    precision: Literal["int8"] = "int8"
+    precision: Literal["int8", "fp32"] = "int8"
     threads: int = Field(default=1, ge=1, le=256)
     workers: int = Field(default=1, ge=1, le=64)
     max_tokens: int = Field(default=512, ge=16, le=8_192)

@@ -67,6 +67,34 @@ def fit_calibration(
     return temperature, (half, -half, float(tool_bias.detach()))
 
 
+def fit_route_calibration(
+    logits: NDArray[np.float32], labels: NDArray[np.int64], weights: NDArray[np.float64]
+) -> tuple[float, tuple[float, ...]]:
+    """Return temperature and bias a route for any number of routes, without masking.
+
+    Most likely values under a unit normal prior on the biases and the logarithm of the
+    temperature, which keeps both finite on rows that the routes separate perfectly.
+
+    Args:
+        logits: Shape ``(rows, routes)``.
+        labels: Index of each row's route, shape ``(rows,)``.
+        weights: How much each row counts, > 0, shape ``(rows,)``.
+    """
+    values, wanted = torch.from_numpy(logits).double(), torch.from_numpy(labels)
+    weight = torch.from_numpy(weights).double() * (len(labels) / weights.sum())
+    log_temperature = torch.zeros((), dtype=torch.float64, requires_grad=True)
+    bias = torch.zeros(logits.shape[1], dtype=torch.float64, requires_grad=True)
+
+    def loss() -> torch.Tensor:
+        scaled = values / log_temperature.exp() + bias
+        rows = torch.nn.functional.cross_entropy(scaled, wanted, reduction="none")
+        prior = 0.5 * (log_temperature.square() + bias.square().sum())
+        return ((rows * weight).sum() + prior) / len(labels)
+
+    _minimise(loss, [log_temperature, bias])
+    return float(log_temperature.exp().detach()), tuple(bias.detach().tolist())
+
+
 def fit_detector(
     seen: NDArray[np.float32], dev: NDArray[np.float32], *, false_alarm_rate: float
 ) -> tuple[NDArray[np.float32], NDArray[np.float32], float]:

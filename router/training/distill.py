@@ -2,15 +2,25 @@
 
 Loss: one minus the cosine to the teacher's vector (projected on its leading axes), plus the
 squared difference of the two in-batch similarity matrices, which keeps neighbourhoods
-intact (relational distillation: Park et al., CVPR 2019, arXiv:1904.05068, section 3.1).
+intact (relational distillation: Park et al., CVPR 2019, arXiv:1904.05068, section 3.1), plus
+the squared error of every token's state (Jiao et al., arXiv:1909.10351, section 3.1): student
+and teacher share their tokens, and the states say more about a text than its one vector.
+
+Some sequences hold a second text behind the first, each with the targets it has alone. So
+the encoder learns to read what stands behind a ``[SEP]``, the offered tools, without letting
+it colour the request's own embedding.
+
+Optimiser: Muon for the matrices inside the encoder (Jordan et al., 2024, with the update
+scale of Liu et al., arXiv:2502.16982, section 2.2), AdamW for the rest. Schedule: warm-up,
+plateau, linear decay (Hu et al., arXiv:2404.06395, section 4), so that a finished run can be
+made longer from the checkpoint at the end of its plateau.
 """
 
 from __future__ import annotations
 
-import math
 import time
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -21,12 +31,18 @@ from router.training.batches import epochs, pad
 from router.training.sources import distillation_corpus
 from router.training.student import (
     EMBEDDING_DIM,
+    Shape,
     Student,
     initialise_tokens,
     principal_axes,
     student_config,
 )
-from router.training.teacher import MAX_TOKENS, embed_corpus, teacher_folder
+from router.training.teacher import (
+    TEACHER_DIM,
+    TeacherStates,
+    teacher_folder,
+    teacher_states,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -42,51 +58,106 @@ class DistillSettings:
 
     Attributes:
         presentations: Texts shown in all, counting repeats; sets the length of the schedule.
-        peak_lr: Learning rate after warm-up (AdamW), decayed by a half cosine to zero.
-        warmup_ratio: Share of the presentations spent warming up.
+        peak_lr: AdamW's learning rate after warm-up.
+        matrix_lr: Muon's learning rate after warm-up.
+        warmup_presentations: Presentations spent warming up.
+        decay_ratio: Share of the presentations at the end over which rates fall to zero.
         batch_tokens: Padded tokens a batch.
         max_rows: Rows a batch.
         similarity_weight: Factor of the similarity-matrix term.
+        token_weight: Factor of the token term.
+        joined_ratio: Share of the steps in which texts go through in pairs.
+        shape: Size of the encoder.
         seed: Seeds initialisation and shuffling.
         limit: Use only the first rows of the corpus; 0 means all.
     """
 
-    presentations: int = 330_000
+    presentations: int = 1_000_000
     peak_lr: float = 1e-3
-    warmup_ratio: float = 0.03
-    batch_tokens: int = 4096
-    max_rows: int = 160
+    matrix_lr: float = 2e-3
+    warmup_presentations: int = 2_000
+    decay_ratio: float = 0.3
+    batch_tokens: int = 2048
+    max_rows: int = 64
     similarity_weight: float = 20.0
+    token_weight: float = 1.0
+    joined_ratio: float = 0.3
+    shape: Shape = field(default_factory=Shape)
     seed: int = 0
     limit: int = 0
 
 
-def tokenise(texts: list[str], tokenizer: Tokenizer, max_tokens: int) -> list[NDArray[np.int32]]:
-    """Return WordPiece ids with ``[CLS]`` and ``[SEP]``, cut to ``max_tokens``."""
-    tokenizer.no_padding()
-    tokenizer.enable_truncation(max_length=max_tokens)
-    rows: list[NDArray[np.int32]] = []
-    for start in range(0, len(texts), 4096):
-        encodings = tokenizer.encode_batch(texts[start : start + 4096])
-        rows.extend(np.asarray(e.ids, dtype=np.int32) for e in encodings)
-    return rows
+class Targets(NamedTuple):
+    """A batch of sequences and what the teacher says of them.
+
+    Attributes:
+        ids: Token ids, shape ``(sequences, tokens)``, int64; zero where ``mask`` is.
+        mask: Which tokens are there, int64.
+        first: Which of them belong to the sequence's first text, int64.
+        states: The teacher's states, shape ``(sequences, tokens, 384)``, float32; zero where
+            ``mask`` is.
+    """
+
+    ids: torch.Tensor
+    mask: torch.Tensor
+    first: torch.Tensor
+    states: torch.Tensor
+
+
+def targets_of(
+    teacher: TeacherStates, texts: NDArray[np.int64], *, joined: bool, device: str
+) -> Targets:
+    """Return the texts one a sequence; in pairs when ``joined``, an odd one left out."""
+    half = len(texts) // 2
+    pairs = np.stack([texts[:half], texts[half : 2 * half]], axis=1)
+    sequences = pairs.tolist() if joined else [[text] for text in texts.tolist()]
+    # A later text leaves its [CLS] behind, as an offered tool has none.
+    ids, mask = pad(
+        [np.concatenate([teacher.ids[t][k > 0 :] for k, t in enumerate(s)]) for s in sequences],
+        device,
+    )
+    states = torch.zeros((*ids.shape, TEACHER_DIM))
+    first = torch.zeros_like(mask)
+    for row, sequence in enumerate(sequences):
+        parts = [teacher.tokens(text)[k > 0 :] for k, text in enumerate(sequence)]
+        whole = np.concatenate(parts).astype(np.float32)
+        states[row, : len(whole)] = torch.from_numpy(whole)
+        first[row, : len(parts[0])] = 1
+    return Targets(ids, mask, first, states.to(device))
 
 
 def distillation_loss(
-    student: torch.Tensor, teacher: torch.Tensor, similarity_weight: float
+    student: torch.Tensor, teacher: torch.Tensor, targets: Targets, settings: DistillSettings
 ) -> torch.Tensor:
-    """Return the scalar loss of unit-norm rows ``(batch, dim)`` against the teacher's."""
-    cosine = 1.0 - (student * teacher).sum(dim=-1).mean()
-    difference = student @ student.T - teacher @ teacher.T
-    return cosine + similarity_weight * difference.square().mean()
+    """Return the scalar loss of projected token states ``(sequences, tokens, dim)``.
+
+    Args:
+        student: The student's states after its embedding head, float32.
+        teacher: The teacher's, projected to the same width.
+        targets: Says which tokens count for what.
+        settings: Weighs the terms.
+    """
+    there = targets.mask.unsqueeze(-1).to(student.dtype)
+    error = ((student - teacher).square() * there).sum() / teacher.square().sum()
+    first = targets.first.unsqueeze(-1).to(student.dtype)
+    ours = torch.nn.functional.normalize((student * first).sum(dim=1), dim=-1)
+    theirs = torch.nn.functional.normalize((teacher * first).sum(dim=1), dim=-1)
+    cosine = 1.0 - (ours * theirs).sum(dim=-1).mean()
+    difference = (ours @ ours.T - theirs @ theirs.T).square().mean()
+    return cosine + settings.similarity_weight * difference + settings.token_weight * error
 
 
-def _learning_rate(shown: int, settings: DistillSettings) -> float:
-    progress = min(1.0, shown / settings.presentations)
-    if progress < settings.warmup_ratio:
-        return settings.peak_lr * progress / settings.warmup_ratio
-    rest = (progress - settings.warmup_ratio) / (1.0 - settings.warmup_ratio)
-    return settings.peak_lr * 0.5 * (1.0 + math.cos(math.pi * rest))
+def plateau_end(settings: DistillSettings) -> float:
+    """Return after how many presentations the rates begin to fall."""
+    return settings.presentations * (1.0 - settings.decay_ratio)
+
+
+def rate_factor(shown: int, settings: DistillSettings) -> float:
+    """Return what peak rates are multiplied by after ``shown`` presentations, in [0, 1]."""
+    if shown < settings.warmup_presentations:
+        return shown / settings.warmup_presentations
+    decaying = settings.presentations * settings.decay_ratio
+    return min(1.0, max(0.0, (settings.presentations - shown) / decaying))
 
 
 @dataclass(slots=True)
@@ -94,52 +165,69 @@ class _Run:
     """Everything a checkpoint holds."""
 
     model: Student
-    optimiser: torch.optim.Optimizer
+    optimisers: tuple[torch.optim.Optimizer, ...]
     shown: int = 0
     step: int = 0
 
     def save(self, path: Path, settings: DistillSettings) -> None:
         state = {
             "model": self.model.state_dict(),
-            "optimiser": self.optimiser.state_dict(),
-            "settings": settings,
+            "optimisers": [optimiser.state_dict() for optimiser in self.optimisers],
+            "settings": asdict(settings),
             "shown": self.shown,
             "step": self.step,
         }
         _write(path, state)
 
-    def resume(self, path: Path, settings: DistillSettings) -> None:
-        """Go on from ``path`` if it holds a run with the same settings."""
+    def resume(self, path: Path, settings: DistillSettings) -> bool:
+        """Go on from ``path`` if its run may become this one; return whether it did."""
         if not path.exists():
-            return
-        state = torch.load(path, weights_only=False)
-        if state["settings"] == settings:
-            self.model.load_state_dict(state["model"])
-            self.optimiser.load_state_dict(state["optimiser"])
-            self.shown, self.step = state["shown"], state["step"]
+            return False
+        state = torch.load(path)
+        if not _continues(state["settings"], state["shown"], settings):
+            return False
+        self.model.load_state_dict(state["model"])
+        for optimiser, saved in zip(self.optimisers, state["optimisers"], strict=True):
+            optimiser.load_state_dict(saved)
+        self.shown, self.step = state["shown"], state["step"]
+        return True
+
+
+def _continues(earlier: dict[str, Any], shown: int, wanted: DistillSettings) -> bool:
+    """Whether a run that has ``shown`` texts so far may become ``wanted``.
+
+    The length may differ as long as neither run has begun to decay.
+    """
+    settings = asdict(wanted)
+    if earlier == settings:
+        return True
+    length = ("presentations", "decay_ratio")
+    if earlier | {name: settings[name] for name in length} != settings:
+        return False
+    earlier_end = earlier["presentations"] * (1.0 - earlier["decay_ratio"])
+    return shown <= min(earlier_end, plateau_end(wanted))
 
 
 def distill(data: Path, work: Path, settings: DistillSettings, device: str) -> Path:
     """Train the student and return the path of its weights, ``work/student.pt``.
 
-    Resumes from ``work/distill.ckpt`` where one with the same settings exists.
+    Resumes from ``work/distill.ckpt``, or from the end of the plateau of a shorter run,
+    ``work/plateau.ckpt``.
     """
     final = work / "student.pt"
-    if final.exists():
+    if final.exists() and torch.load(final)["settings"] == asdict(settings):
         return final
     torch.manual_seed(settings.seed)
     texts = distillation_corpus(data)
     if settings.limit:
         texts = texts[: settings.limit]
-    targets = embed_corpus(texts, work / "teacher", device)
-    projection = torch.from_numpy(principal_axes(targets, EMBEDDING_DIM)).to(device)
-    tokenizer = Tokenizer.from_file(str(teacher_folder() / "tokenizer.json"))
-    rows = tokenise(texts, tokenizer, MAX_TOKENS)
-    lengths = np.asarray([len(row) for row in rows], dtype=np.int64)
+    teacher = teacher_states(texts, work / "teacher", device)
+    projection = torch.from_numpy(principal_axes(teacher.vectors, EMBEDDING_DIM)).to(device)
+    lengths = np.asarray([len(row) for row in teacher.ids], dtype=np.int64)
 
-    run = _new_run(tokenizer.get_vocab_size(), settings, device)
-    checkpoint = work / "distill.ckpt"
-    run.resume(checkpoint, settings)
+    run = _new_run(settings, device)
+    checkpoint, plateau = work / "distill.ckpt", work / "plateau.ckpt"
+    _ = run.resume(checkpoint, settings) or run.resume(plateau, settings)
     batches = epochs(
         lengths,
         batch_tokens=settings.batch_tokens,
@@ -154,54 +242,76 @@ def distill(data: Path, work: Path, settings: DistillSettings, device: str) -> P
     run.model.train()
     while run.shown < settings.presentations:
         chosen = next(batches)
-        target = torch.from_numpy(targets[chosen].astype(np.float32)).to(device) @ projection
-        value = _step(run, [rows[i] for i in chosen], target, settings, device)
+        before = run.shown
+        value = _step(run, teacher, chosen, projection, settings)
         running = value if running is None else 0.99 * running + 0.01 * value
         bar.update(len(chosen))
         bar.set_postfix(loss=f"{running:.4f}", refresh=False)
+        if before < plateau_end(settings) - settings.max_rows <= run.shown:
+            run.save(plateau, settings)
         if time.monotonic() - saved_at_s > CHECKPOINT_EVERY_S:
             run.save(checkpoint, settings)
             saved_at_s = time.monotonic()
     bar.close()
-    _write(final, {"model": run.model.state_dict(), "settings": settings, "loss": running})
+    _write(final, {"model": run.model.state_dict(), "settings": asdict(settings), "loss": running})
     return final
 
 
-def _new_run(vocabulary: int, settings: DistillSettings, device: str) -> _Run:
-    model = Student(student_config(vocab_size=vocabulary)).to(device)
+def _new_run(settings: DistillSettings, device: str) -> _Run:
+    vocabulary = Tokenizer.from_file(str(teacher_folder() / "tokenizer.json")).get_vocab_size()
+    model = Student(student_config(settings.shape, vocab_size=vocabulary)).to(device)
     initialise_tokens(model, teacher_folder())
-    optimiser = torch.optim.AdamW(
-        [
-            {"params": [p for p in model.parameters() if p.ndim > 1], "weight_decay": 0.01},
-            {"params": [p for p in model.parameters() if p.ndim <= 1], "weight_decay": 0.0},
-        ],
-        lr=settings.peak_lr,
+    return _Run(model, optimisers(model, matrix_lr=settings.matrix_lr, lr=settings.peak_lr))
+
+
+def optimisers(
+    model: Student, *, matrix_lr: float, lr: float
+) -> tuple[torch.optim.Optimizer, torch.optim.Optimizer]:
+    """Return Muon for the encoder's inner matrices and AdamW for all other parameters."""
+    inner: list[torch.nn.Parameter] = []
+    tables: list[torch.nn.Parameter] = []
+    vectors: list[torch.nn.Parameter] = []
+    for name, parameter in model.named_parameters():
+        kind = vectors if parameter.ndim < 2 else tables if "tok_embeddings" in name else inner
+        kind.append(parameter)
+    muon = torch.optim.Muon(inner, lr=matrix_lr, weight_decay=0.01, adjust_lr_fn="match_rms_adamw")
+    adamw = torch.optim.AdamW(
+        [{"params": tables, "weight_decay": 0.01}, {"params": vectors, "weight_decay": 0.0}],
+        lr=lr,
         betas=(0.9, 0.98),
         fused=True,
     )
-    return _Run(model, optimiser)
+    for optimiser, peak in ((muon, matrix_lr), (adamw, lr)):
+        for group in optimiser.param_groups:
+            group["peak_lr"] = peak
+    return muon, adamw
 
 
 def _step(
     run: _Run,
-    rows: list[NDArray[np.int32]],
-    target: torch.Tensor,
+    teacher: TeacherStates,
+    texts: NDArray[np.int64],
+    projection: torch.Tensor,
     settings: DistillSettings,
-    device: str,
 ) -> float:
     """Take one optimiser step and return its loss."""
-    for group in run.optimiser.param_groups:
-        group["lr"] = _learning_rate(run.shown, settings)
-    ids, mask = pad(rows, device)
-    with torch.autocast(device.split(":", maxsplit=1)[0], dtype=torch.bfloat16):
-        vectors = run.model(ids, mask)
-    target = torch.nn.functional.normalize(target, dim=-1)
-    loss = distillation_loss(vectors.float(), target, settings.similarity_weight)
+    device = projection.device
+    # Seeded by the step, so that a resumed run draws what it would have drawn.
+    draw = np.random.default_rng((settings.seed, run.step)).random()
+    joined = draw < settings.joined_ratio and len(texts) > 1
+    targets = targets_of(teacher, texts, joined=joined, device=str(device))
+    with torch.autocast(device.type, dtype=torch.bfloat16):
+        states = run.model.embedding(run.model.states(targets.ids, targets.mask))
+    loss = distillation_loss(states.float(), targets.states @ projection, targets, settings)
     loss.backward()
     torch.nn.utils.clip_grad_norm_(run.model.parameters(), 1.0)
-    run.optimiser.step()
-    run.optimiser.zero_grad(set_to_none=True)
-    run.shown += len(rows)
+    factor = rate_factor(run.shown, settings)
+    for optimiser in run.optimisers:
+        for group in optimiser.param_groups:
+            group["lr"] = group["peak_lr"] * factor
+        optimiser.step()
+        optimiser.zero_grad(set_to_none=True)
+    run.shown += len(texts)
     run.step += 1
     return float(loss.detach())
 

@@ -14,7 +14,8 @@ import json
 import math
 import random
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from statistics import fmean
+from typing import TYPE_CHECKING, Any
 
 from router.training.sources import (
     arena_rows,
@@ -35,6 +36,25 @@ NO_TOOL = FAST | SLOW
 CHARS_PER_TOKEN = 4.0
 CHARS_PER_TOKEN_ZH = 1.6
 INTENTS_PER_CLASS = 40
+OWN_LABEL_SHARE = 0.5
+SMOOTHING_ROWS = 5
+# Our own priors in the spirit of the tables the data set brings: one right answer is drawn
+# cold, conversation is not.
+SMALL_TALK_TEMPERATURE = 0.7
+TASK_TEMPERATURES = {
+    "agentverse-logicgrid": 0.1,
+    "agentverse-mgsm": 0.1,
+    "commongen": 0.7,
+    "commonsense_qa": 0.3,
+    "gpqa": 0.1,
+    "gsm8k": 0.1,
+    "human_eval": 0.1,
+    "math": 0.1,
+    "mbpp": 0.1,
+    "mmlu": 0.1,
+    "natural_qa": 0.3,
+    "trivia_qa": 0.3,
+}
 PLAIN_TOPICS = (
     "ai",
     "computers",
@@ -103,6 +123,8 @@ class Example:
         split: ``train``, ``dev`` or ``test``.
         tools: Offered tools; ``None`` = unknown, empty = none.
         routes: Routes that would be right; empty = no route label.
+        p_fast: Soft label: probability in [0, 1] that fast is right, given that no tool is
+            needed; NaN = ``routes`` says all there is.
         gain: Strong minus weak score, NaN = no label.
         temperature: Sampling temperature, NaN = no label.
         log_tokens: Natural logarithm of the answer's tokens, NaN = no label.
@@ -114,6 +136,7 @@ class Example:
     split: str
     tools: str | None = None
     routes: frozenset[str] = frozenset()
+    p_fast: float = math.nan
     gain: float = math.nan
     temperature: float = math.nan
     log_tokens: float = math.nan
@@ -136,6 +159,30 @@ def all_examples(data: Path, *, seed: int) -> list[Example]:
     return rows + _with_other_tools(rows, data, random.Random(seed))  # noqa: S311 - nothing secret
 
 
+def ordinary_texts(data: Path, examples: list[Example], split: str) -> list[str]:
+    """Return English texts of every kind that is to be served, about as many of each.
+
+    Args:
+        data: For the sentence corpus, of which a tenth counts as dev.
+        examples: Every labelled row.
+        split: ``train`` or ``dev``.
+    """
+    limits = {"train": (900, 4000), "dev": (250, 1000)}
+    per_source, sentences = limits[split]
+    by_source: dict[str, dict[str, None]] = {}
+    for example in examples:
+        source = example.source.split(":")[0]
+        if example.split == split and example.tools is None and source != "belle_zh":
+            by_source.setdefault(source, {})[example.text] = None
+    corpus = [row["text"] for row in read_rows(data / "sentences" / "sentences.jsonl.gz")]
+    part = [text for text in corpus if (split_of(text) == "dev") is (split == "dev")]
+    step = max(1, len(part) // sentences)
+    texts = [
+        t for group in by_source.values() for t in list(group)[:: max(1, len(group) // per_source)]
+    ]
+    return texts + part[::step]
+
+
 def temperature_tables(data: Path) -> dict[str, dict[str, float]]:
     """Return the sampling temperature a category, by table."""
     tables = json.loads((data / "kinds" / "temperature_by_category.json").read_text("utf-8"))
@@ -143,18 +190,49 @@ def temperature_tables(data: Path) -> dict[str, dict[str, float]]:
 
 
 def _routing(data: Path) -> list[Example]:
-    temperatures = temperature_tables(data)["routing_sources"]
-    return [
-        Example(
-            text=row["prompt"],
-            source=row["source"],
-            split=row["split"],
-            routes=FAST if row["weak_score"] >= 0.5 else SLOW,
-            gain=row["strong_score"] - row["weak_score"],
-            temperature=temperatures.get(row["source"], math.nan),
+    """Return exam questions; training labels are drawn towards the mean of their task.
+
+    One graded answer says little of how hard a question is, a task's mean says much. The
+    blend is the shrinkage of an empirical-Bayes estimate (Efron & Morris, JASA 1975) at a
+    fixed factor; dev rows keep their labels, so that calibration sees what happened.
+    """
+    tables = temperature_tables(data)
+    rows = routing_rows(data, "train", "dev")
+    means = _task_means([row for row in rows if row["split"] == "train"])
+    examples = []
+    for row in rows:
+        good = float(row["weak_score"] >= 0.5)
+        task = row["source"], row["task"]
+        blended = OWN_LABEL_SHARE * good + (1.0 - OWN_LABEL_SHARE) * means.get(task, good)
+        examples.append(
+            Example(
+                text=row["prompt"],
+                source=row["source"],
+                split=row["split"],
+                routes=FAST if good else SLOW,
+                p_fast=blended if row["split"] == "train" else good,
+                gain=row["strong_score"] - row["weak_score"],
+                temperature=tables["routing_sources"].get(
+                    row["source"], TASK_TEMPERATURES.get(row["task"], math.nan)
+                ),
+            )
         )
-        for row in routing_rows(data, "train", "dev")
-    ]
+    return examples
+
+
+def _task_means(rows: list[dict[str, Any]]) -> dict[tuple[str, str], float]:
+    """Return the share of good weak answers a task, smoothed towards its source's."""
+    by_source: dict[str, list[float]] = {}
+    by_task: dict[tuple[str, str], list[float]] = {}
+    for row in rows:
+        good = float(row["weak_score"] >= 0.5)
+        by_source.setdefault(row["source"], []).append(good)
+        by_task.setdefault((row["source"], row["task"]), []).append(good)
+    return {
+        task: (sum(goods) + SMOOTHING_ROWS * fmean(by_source[task[0]]))
+        / (len(goods) + SMOOTHING_ROWS)
+        for task, goods in by_task.items()
+    }
 
 
 def _tools(data: Path) -> list[Example]:
@@ -179,16 +257,25 @@ def _clinc(data: Path) -> list[Example]:
         parts = json.load(file)
     rows: list[Example] = []
     for part, split in (("train", "train"), ("val", "dev")):
-        taken: dict[str, int] = {}
         for text, intent in parts[part]:
-            taken[intent] = taken.get(intent, 0) + 1
-            alone = intent in small_talk or intent in _CLINC_ALONE
-            if taken[intent] > (100 if alone else INTENTS_PER_CLASS):
-                continue
-            routes = FAST if alone else TOOL
+            talk = intent in small_talk
+            alone = talk or intent in _CLINC_ALONE
             rows.append(
-                Example(text=text, source="clinc150", split=split, routes=routes, weight=0.5)
+                Example(
+                    text=text,
+                    source="clinc150",
+                    split=split,
+                    routes=FAST if alone else TOOL,
+                    temperature=SMALL_TALK_TEMPERATURE if talk else math.nan,
+                    weight=0.25,
+                )
             )
+    # Outside the scope of every intent: nothing is known to serve them, so the strong model.
+    for part, split in (("oos_train", "train"), ("oos_val", "dev")):
+        rows += [
+            Example(text=text, source="clinc150_oos", split=split, routes=SLOW, weight=4.0)
+            for text, _ in parts[part]
+        ]
     return rows
 
 

@@ -1,4 +1,4 @@
-"""Export the trained router as an artifact folder: int8 ONNX graph, weights, checksums."""
+"""Export the trained router as an artifact folder: ONNX graph, weights, checksums."""
 
 from __future__ import annotations
 
@@ -7,22 +7,25 @@ import warnings
 from typing import TYPE_CHECKING
 
 import numpy as np
-import onnx
 import torch
-from onnxruntime.quantization import QuantType, quantize_dynamic
 
 from router.artifact import (
     CONFIG,
     DETECTOR,
+    FAMILIARITY,
     FORMAT,
+    SHAPE,
     TOKENIZER,
     WEIGHTS,
     ArtifactConfig,
+    ThresholdSearch,
     write_config,
     write_sums,
 )
 from router.encoder import OUTPUTS
+from router.familiarity import Familiarity
 from router.features import FEATURE_NAMES
+from router.training.quantise import quantise_dynamic
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -32,19 +35,22 @@ if TYPE_CHECKING:
     from router.training.heads import Router
 
 INT8_GRAPH = "model.int8.onnx"
+FP32_GRAPH = "model.fp32.onnx"
 OPSET = 17
 
 
 def export_graphs(router: Router, work: Path) -> tuple[Path, Path]:
-    """Write the float32 graph and its int8 form; return both paths.
+    """Write the float32 graph and its dynamically quantised int8 form; return both paths."""
+    full, small = export_graph(router, work), work / INT8_GRAPH
+    quantise_dynamic(full, small)
+    return full, small
 
-    Matrix products and the token table become int8, per channel, with ``reduce_range``
-    because AVX2 without VNNI saturates at full range. The heads stay in float32: they are
-    tiny, and their outputs are what thresholds are compared with.
-    """
+
+def export_graph(router: Router, work: Path) -> Path:
+    """Write the float32 graph into ``work``; return its path."""
     router.eval()
     router.student.encoder.config._attn_implementation = "eager"  # noqa: SLF001 - traced plainly
-    full = work / "model.fp32.onnx"
+    full = work / FP32_GRAPH
     rows, width = 2, 9
     example = (
         torch.ones((rows, width), dtype=torch.int64),
@@ -53,7 +59,7 @@ def export_graphs(router: Router, work: Path) -> tuple[Path, Path]:
     )
     sequence = {0: "batch", 1: "tokens"}
     with warnings.catch_warnings(), torch.inference_mode():
-        # The tracer warns about shapes it fixes; the parity check below is what counts.
+        # The tracer warns about shapes it fixes; the tests compare its graph with the model.
         warnings.simplefilter("ignore")
         torch.onnx.export(
             router,
@@ -70,20 +76,7 @@ def export_graphs(router: Router, work: Path) -> tuple[Path, Path]:
             opset_version=OPSET,
             dynamo=False,
         )
-    graph = onnx.load(str(full))
-    kept = [node.name for node in graph.graph.node if "/heads/" in node.name]
-    small = work / INT8_GRAPH
-    quantize_dynamic(
-        str(full),
-        str(small),
-        weight_type=QuantType.QInt8,
-        per_channel=True,
-        reduce_range=True,
-        op_types_to_quantize=["MatMul", "Gemm", "Gather"],
-        nodes_to_exclude=kept,
-        extra_options={"MatMulConstBOnly": True},
-    )
-    return full, small
+    return full
 
 
 def write_artifact(
@@ -94,12 +87,17 @@ def write_artifact(
     tokenizer: Path,
     detector: tuple[NDArray[np.float32], NDArray[np.float32], float],
     config: ArtifactConfig,
+    familiarity: Familiarity | None = None,
 ) -> None:
-    """Write everything the service loads into ``folder``, checksums last."""
+    """Write everything the service loads into ``folder``, checksums last.
+
+    ``graph`` gets the one name that ``config.graphs`` has.
+    """
     from safetensors.torch import save_file
 
     folder.mkdir(parents=True, exist_ok=True)
-    shutil.copyfile(graph, folder / INT8_GRAPH)
+    (graph_name,) = config.graphs.values()
+    shutil.copyfile(graph, folder / graph_name)
     shutil.copyfile(tokenizer, folder / TOKENIZER)
     mean, whitening, _ = detector
     np.savez(folder / DETECTOR, mean=mean, whitening=whitening)
@@ -107,17 +105,23 @@ def write_artifact(
         name: tensor.detach().half().contiguous() for name, tensor in router.state_dict().items()
     }
     save_file(tensors, str(folder / WEIGHTS), metadata={"format": "pt"})
+    router.student.encoder.config.to_json_file(str(folder / SHAPE), use_diff=True)
     write_config(folder, config)
-    write_sums(folder, [INT8_GRAPH, TOKENIZER, DETECTOR, WEIGHTS, CONFIG])
+    names = [graph_name, TOKENIZER, DETECTOR, WEIGHTS, SHAPE, CONFIG]
+    if familiarity is not None:
+        familiarity.save(folder / FAMILIARITY)
+        names.append(FAMILIARITY)
+    write_sums(folder, names)
 
 
 def draft_config(
     *,
     calibration: tuple[float, tuple[float, ...]],
     detector_threshold: float,
+    search: ThresholdSearch,
     routes: tuple[str, ...],
 ) -> ArtifactConfig:
-    """Return a config without thresholds and metrics of its own, to be completed."""
+    """Return a config without metrics, to be completed."""
     temperature, bias = calibration
     return ArtifactConfig.model_validate(
         {
@@ -128,7 +132,8 @@ def draft_config(
             "features": FEATURE_NAMES,
             "embedding_dim": 256,
             "max_tokens": 1024,
-            "threshold": 0.6,
+            "threshold": search.threshold,
+            "threshold_search": search,
             # Conservative until a bound on false hits is fitted; figures in the card.
             "semantic_threshold": 0.97,
             "calibration": {"temperature": temperature, "bias": bias},

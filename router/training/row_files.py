@@ -25,6 +25,8 @@ _SHOWN_KEY_CHARACTERS = 40
 _BYTE_ORDER_MARKS = (codecs.BOM_UTF8, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _TYPE_WORDS = {
     "string_type": "must be text",
+    # Of a key: in a text, the field's own check comes first.
+    "string_unicode": "has a key with a lone surrogate, which is no character",
     "float_type": "must be a number",
     "tuple_type": "must be a list",
     "list_type": "must be a list",

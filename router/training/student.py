@@ -6,7 +6,8 @@ arXiv:2412.13663: RoPE, GeGLU, alternating local and global attention.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import torch
@@ -20,14 +21,29 @@ if TYPE_CHECKING:
 EMBEDDING_DIM = 256
 
 
-def student_config(*, vocab_size: int, hidden: int = 256, layers: int = 7) -> ModernBertConfig:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shape:
+    """Size of the encoder; ``EXPERIMENTS.md`` says why the default is what it is.
+
+    Attributes:
+        hidden: Width of the states, a multiple of 64 (one attention head each).
+        layers: Transformer layers.
+        intermediate: Width of the GeGLU.
+    """
+
+    hidden: int = 384
+    layers: int = 4
+    intermediate: int = 384
+
+
+def student_config(shape: Shape, *, vocab_size: int) -> ModernBertConfig:
     """Return the encoder's shape; special-token ids are those of BERT's WordPiece vocabulary."""
     return ModernBertConfig(
         vocab_size=vocab_size,
-        hidden_size=hidden,
-        num_hidden_layers=layers,
-        intermediate_size=hidden * 3 // 2,
-        num_attention_heads=max(1, hidden // 64),
+        hidden_size=shape.hidden,
+        num_hidden_layers=shape.layers,
+        intermediate_size=shape.intermediate,
+        num_attention_heads=max(1, shape.hidden // 64),
         max_position_embeddings=1024,
         global_attn_every_n_layers=3,
         local_attention=128,
@@ -40,29 +56,71 @@ def student_config(*, vocab_size: int, hidden: int = 256, layers: int = 7) -> Mo
     )
 
 
-class Student(nn.Module):
-    """ModernBERT, masked mean pooling and a linear embedding head."""
+class Pooled(NamedTuple):
+    """Mean states of a batch's texts and of the tools offered beside each.
 
-    def __init__(self, config: ModernBertConfig) -> None:
+    Attributes:
+        text: Shape ``(batch, hidden)``.
+        tools: Shape ``(batch, tools, hidden)``, padded.
+        offered: Which of ``tools`` are there, 1 or 0, shape ``(batch, tools)``.
+    """
+
+    text: torch.Tensor
+    tools: torch.Tensor
+    offered: torch.Tensor
+
+
+class Student(nn.Module):
+    """ModernBERT, a mean a segment, and a linear embedding head.
+
+    A sequence is ``[CLS] text [SEP] tool [SEP] tool [SEP]``; every ``[SEP]`` ends a segment.
+
+    Args:
+        config: The encoder's shape.
+        embedding_dim: Width of the embedding; ``None`` = the text's mean as it is.
+    """
+
+    def __init__(
+        self, config: ModernBertConfig, *, embedding_dim: int | None = EMBEDDING_DIM
+    ) -> None:
         super().__init__()
         self.encoder = ModernBertModel(config)
-        self.embedding = nn.Linear(config.hidden_size, EMBEDDING_DIM, bias=False)
+        self.separator = int(config.sep_token_id)
+        self.embedding_dim = embedding_dim or int(config.hidden_size)
+        self.embedding: nn.Module = (
+            nn.Identity()
+            if embedding_dim is None
+            else nn.Linear(config.hidden_size, embedding_dim, bias=False)
+        )
 
-    def pool(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
-        """Return the pooled states, shape ``(batch, 2 * hidden)``: masked mean, then ``[CLS]``."""
-        states = self.encoder(input_ids=input_ids, attention_mask=attention_mask).last_hidden_state
-        mask = attention_mask.unsqueeze(-1).to(states.dtype)
-        mean = (states * mask).sum(dim=1) / mask.sum(dim=1).clamp(min=1.0)
-        return torch.cat([mean, states[:, 0]], dim=-1)
+    def states(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
+        """Return the last hidden states, shape ``(batch, tokens, hidden)``."""
+        output = self.encoder(input_ids=input_ids, attention_mask=attention_mask)
+        states: torch.Tensor = output.last_hidden_state
+        return states
 
-    def embed(self, pooled: torch.Tensor) -> torch.Tensor:
-        """Return unit-norm embeddings, shape ``(batch, 256)``, from :meth:`pool`'s mean half."""
-        mean = pooled[:, : self.embedding.in_features]
+    def pool(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> Pooled:
+        """Return the mean state of every segment."""
+        states = self.states(input_ids, attention_mask)
+        separators = (input_ids == self.separator).to(input_ids.dtype) * attention_mask
+        segment = separators.cumsum(dim=1) - separators
+        # One more than there are, so that the tools are never an empty axis.
+        numbers = torch.arange(segment.max() + 2, device=segment.device)
+        belongs = (segment.unsqueeze(1) == numbers.view(1, -1, 1)) & (
+            attention_mask.unsqueeze(1) > 0
+        )
+        weights = belongs.to(states.dtype)
+        count = weights.sum(dim=2, keepdim=True)
+        means = (weights @ states) / count.clamp(min=1.0)
+        return Pooled(means[:, 0], means[:, 1:], (count[:, 1:, 0] > 0).to(states.dtype))
+
+    def embed(self, mean: torch.Tensor) -> torch.Tensor:
+        """Return unit-norm embeddings, shape ``(..., embedding_dim)``, of mean states."""
         return nn.functional.normalize(self.embedding(mean), dim=-1)
 
     def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
-        """Return unit-norm embeddings, shape ``(batch, 256)``."""
-        return self.embed(self.pool(input_ids, attention_mask))
+        """Return the texts' unit-norm embeddings, shape ``(batch, embedding_dim)``."""
+        return self.embed(self.pool(input_ids, attention_mask).text)
 
 
 def principal_axes(vectors: NDArray[np.floating], dim: int) -> NDArray[np.float32]:

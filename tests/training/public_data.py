@@ -78,7 +78,13 @@ def _intents(folder: Path) -> None:
     (clinc / "domains.json").write_text(json.dumps({"small_talk": ["greeting"], "work": ["alarm"]}))
     rows = [[f"hello friend {i}", "greeting"] for i in range(12)]
     rows += [[f"set an alarm for {i} o'clock", "alarm"] for i in range(12)]
-    parts = {"train": rows, "val": rows[::4]}
+    outside = [[f"how deep is lake {i}", "oos"] for i in range(12)]
+    parts = {
+        "train": rows,
+        "val": rows[::4],
+        "oos_train": outside[:8],
+        "oos_val": outside[8:],
+    }
     (clinc / "data_full.json.gz").write_bytes(gzip.compress(json.dumps(parts).encode()))
     for part in ("train", "valid"):
         hwu = folder / "intents" / "hwu64" / part
