@@ -17,6 +17,7 @@ from router.cli.evaluate import evaluate
 from router.cli.label import label
 from router.cli.merge_annotators import merge_annotators
 from router.cli.serve import serve
+from router.cli.train import train
 
 app = typer.Typer(
     name="fastslow",
@@ -49,6 +50,7 @@ app.command("route")(route)
 app.command("decide")(decide)
 app.command("doctor")(doctor)
 app.command("evaluate")(evaluate)
+app.command("train")(train)
 app.command("label")(label)
 app.command("merge-annotators")(merge_annotators)
 

@@ -39,7 +39,7 @@ def number_text(value: float | None) -> str:
     """Return a number with three places and no leading zero, as tables of shares have it."""
     if value is None:
         return _DASH
-    text = f"{value:.3f}"
+    text = f"{round(value, 3) + 0.0:.3f}"  # the addition turns -0.0 into 0.0
     return text.replace("0.", ".", 1) if text.startswith(("0.", "-0.")) else text
 
 

@@ -39,17 +39,24 @@ class Respondent:
         self._clock = clock
         self._timeout_s = timeout_s
 
-    async def ask(self, request: CompletionRequest) -> Answer:
+    async def ask(
+        self, request: CompletionRequest, *, worth_keeping: Callable[[Answer], bool] | None = None
+    ) -> Answer:
         """Return the model's answer.
 
         An answer that is empty or breaks the request's schema is the model's own failure, and
         comes back without text.
 
+        Args:
+            request: What is asked.
+            worth_keeping: Answers it returns False for are neither kept nor used again; None
+                keeps all.
+
         Raises:
             SlowTierError: If there is no answer: the server's failure, or ours.
         """
         key = self._key(request)
-        known = self._journal.find(key)
+        known = self._journal.find(key, worth_keeping)
         if known is not None:
             return known
         try:
@@ -70,7 +77,8 @@ class Respondent:
                 prompt_tokens=None if usage is None else usage.prompt_tokens,
                 completion_tokens=None if usage is None else usage.completion_tokens,
             )
-        self._journal.keep(key, answer)
+        if worth_keeping is None or worth_keeping(answer):
+            self._journal.keep(key, answer)
         return answer
 
     def _key(self, request: CompletionRequest) -> str:

@@ -17,9 +17,8 @@ from slow_tier.structured import check_json, repair_json
 
 # What models put around a bare answer: quotes, emphasis; a full stop only at its end, for a
 # leading one makes another number.
-_WRAPPING = re.compile(
-    r"""^[\s"'`*_“”‘’«»„]+|[\s"'`*_“”‘’«»„.,;:!?。]+$"""  # noqa: RUF001 - typographic quotes are meant
-)
+_BEFORE = " \"'`*_“”‘’«»„"  # noqa: RUF001 - typographic quotes are meant
+_AFTER = _BEFORE + ".,;:!?。"
 _NUMBER = re.compile(r"[-+]?(?:(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?|\.\d+)")
 
 
@@ -49,7 +48,8 @@ def schema_score(answer: Answer, schema: JsonSchema) -> float:
 
 def _bare(text: str) -> str:
     folded = " ".join(unicodedata.normalize("NFKC", text).casefold().split())
-    return _WRAPPING.sub("", folded) or folded
+    # A pattern anchored at the end would take quadratic time on a run of "!" within the answer.
+    return folded.lstrip(_BEFORE).rstrip(_AFTER) or folded
 
 
 def _same(given: str, right: str) -> bool:

@@ -10,12 +10,15 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO, Self
 
 from router.errors import ConfigError
+
+_START = b'{"key": "'  # of every line
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,10 +80,12 @@ class Journal:
     ) -> None:
         self._file.close()
 
-    def find(self, key: str) -> Answer | None:
-        """Return an answer given before, None where there is none."""
+    def find(self, key: str, usable: Callable[[Answer], bool] | None = None) -> Answer | None:
+        """Return an answer given before, None where there is none that is ``usable``."""
         known = self._answers.get(key)
-        self.reused += known is not None
+        if known is None or (usable is not None and not usable(known)):
+            return None
+        self.reused += 1
         return known
 
     def keep(self, key: str, answer: Answer) -> None:
@@ -108,21 +113,32 @@ class Journal:
         self._file.seek(0)
         content = self._file.read()
         whole, _, torn = content.rpartition(b"\n")
-        if torn:
-            # A run that was killed while it wrote; that one answer is asked for again.
-            self._file.truncate(len(content) - len(torn))
         for number, line in enumerate(whole.split(b"\n") if whole else (), start=1):
             try:
                 row = json.loads(line)
                 key, answer = row.pop("key"), _answer(row)
-            except (ValueError, TypeError, AttributeError, KeyError) as error:
-                msg = f"{self._path}, line {number}: is no answer of a model"
-                raise ConfigError(msg) from error
+            except (ValueError, TypeError, AttributeError, KeyError, RecursionError) as error:
+                raise ConfigError(_foreign(self._path, number)) from error
             self._answers[key] = answer
+        if torn:
+            # A run that was killed while it wrote; that one answer is asked for again. Anything
+            # else at the end is somebody's file, and none of ours to cut.
+            if not torn.startswith(_START[: len(torn)]):
+                raise ConfigError(_foreign(self._path, content.count(b"\n") + 1))
+            self._file.truncate(len(content) - len(torn))
 
 
 def _answer(row: dict[str, Any]) -> Answer:
     answer = Answer(**row)
-    if not (isinstance(answer.text, str) and isinstance(answer.finish_reason, str)):
+    counts = (answer.prompt_tokens, answer.completion_tokens)
+    if not (
+        isinstance(answer.text, str)
+        and isinstance(answer.finish_reason, str)
+        and all(count is None or type(count) is int for count in counts)
+    ):
         raise TypeError
     return answer
+
+
+def _foreign(path: Path, number: int) -> str:
+    return f"{path}, line {number}: is no answer of a model"

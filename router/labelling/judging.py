@@ -80,6 +80,7 @@ class Comparison:
 
 
 TIED = Comparison(weak_score=0.5, strong_score=0.5)
+BOTH_EMPTY = Comparison(weak_score=0.0, strong_score=0.0)
 FAST_BETTER = Comparison(weak_score=1.0, strong_score=0.0)
 SLOW_BETTER = Comparison(weak_score=0.0, strong_score=1.0)
 CONTRADICTED = Comparison(
@@ -88,10 +89,10 @@ CONTRADICTED = Comparison(
 
 
 def judged_without_asking(fast: Answer, slow: Answer) -> Comparison | None:
-    """Return what needs no judge: equal answers, or one where the other is empty."""
+    """Return what needs no judge: equal answers, or empty ones, which are never acceptable."""
     fast_text, slow_text = (" ".join(answer.text.split()) for answer in (fast, slow))
     if fast_text == slow_text:
-        return TIED
+        return TIED if fast_text else BOTH_EMPTY
     if not slow_text:
         return FAST_BETTER
     return None if fast_text else SLOW_BETTER
@@ -140,6 +141,15 @@ def verdict_of(answer: Answer) -> Verdict:
     except (ValueError, KeyError, TypeError):
         msg = f"the judge gave no verdict, finish reason {answer.finish_reason}"
         raise ValueError(msg) from None
+
+
+def has_verdict(answer: Answer) -> bool:
+    """Return whether `verdict_of` finds a verdict."""
+    try:
+        verdict_of(answer)
+    except ValueError:
+        return False
+    return True
 
 
 def combine(fast_first: Verdict, slow_first: Verdict) -> Comparison:

@@ -14,6 +14,7 @@ from router.labelling.judging import (
     Comparison,
     Verdict,
     combine,
+    has_verdict,
     judge_request,
     judged_without_asking,
     verdict_of,
@@ -197,4 +198,5 @@ async def _verdict(prompt: Prompt, first: Answer, second: Answer, pair: Pair) ->
         max_output_tokens=pair.max_output_tokens,
         seed=pair.seed,
     )
-    return verdict_of(await pair.slow.ask(request))
+    # One without a verdict is asked for again by the next run: it is no label to keep.
+    return verdict_of(await pair.slow.ask(request, worth_keeping=has_verdict))

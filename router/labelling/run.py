@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 import time
 from collections.abc import Callable, Sequence
@@ -57,7 +58,8 @@ class Results:
 
     def __init__(self, prompts: Sequence[Prompt], *, max_failed_share: float) -> None:
         self._order = {prompt.place: index for index, prompt in enumerate(prompts)}
-        self._allowed = int(max_failed_share * len(prompts))
+        # .29 * 100 is 28.999999999999996, and 29 may fail.
+        self._allowed = math.floor(max_failed_share * len(prompts) + 1e-9)
         self._labels: list[Label] = []
         self._failures: list[Failure] = []
 
