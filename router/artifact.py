@@ -15,14 +15,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from router.calibration import RouteCalibration
 from router.errors import ArtifactError
 from router.familiarity import Familiarity
 from router.features import FEATURE_NAMES
+from router.outlier_detector import OutlierDetector
 
 FORMAT = 2
 # Format 1 reads the offered tools as one text; format 2 ends every tool with a separator and
@@ -115,36 +114,6 @@ class ArtifactConfig(BaseModel):
             msg = f"features: unknown {unknown} or doubled; retrain the artifact"
             raise ValueError(msg)
         return self
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OutlierDetector:
-    """Mahalanobis distance to the training inputs.
-
-    Source: Lee et al., "A Simple Unified Framework for Detecting Out-of-Distribution Samples
-    and Adversarial Attacks", NeurIPS 2018, arXiv:1807.03888, section 2.1; one Gaussian over
-    the embedding and the explicit features of the text.
-
-    Attributes:
-        mean: Shape ``(dim,)``, float32.
-        whitening: Shape ``(dim, dim)``, float32; its product with its transpose is the
-            inverse covariance.
-        threshold: Largest distance that counts as in distribution.
-    """
-
-    mean: NDArray[np.float32]
-    whitening: NDArray[np.float32]
-    threshold: float
-
-    def distance(self, vectors: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Return the distance of each row of ``(batch, dim)``, shape ``(batch,)``, >= 0.
-
-        Scaled by the square root of the dimension, so that training inputs lie around 1.
-        """
-        # Row by row: a matrix product may round differently with another number of rows.
-        whitened = np.stack([(row - self.mean) @ self.whitening for row in vectors])
-        scaled: NDArray[np.float32] = np.sqrt(np.square(whitened).mean(axis=1))
-        return scaled
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -241,7 +210,11 @@ def load_artifact(name_or_path: str | Path) -> Artifact:
         config=config,
         revision=f"{config.name}@{digest[:12]}",
         calibration=calibration,
-        detector=_read_detector(folder / DETECTOR, config),
+        detector=OutlierDetector.load(
+            folder / DETECTOR,
+            dim=config.embedding_dim + len(config.features),
+            threshold=config.out_of_distribution_threshold,
+        ),
         familiarity=Familiarity.load(folder / FAMILIARITY) if optional else None,
     )
 
@@ -304,24 +277,6 @@ def _verify(folder: Path, name: str, sums: Mapping[str, str]) -> None:
 def _sha256(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _read_detector(path: Path, config: ArtifactConfig) -> OutlierDetector:
-    dim = config.embedding_dim + len(config.features)
-    try:
-        with np.load(path, allow_pickle=False) as arrays:
-            mean = np.asarray(arrays["mean"], dtype=np.float32)
-            whitening = np.asarray(arrays["whitening"], dtype=np.float32)
-    except (OSError, ValueError, KeyError) as error:
-        msg = f"{path}: cannot be read: {type(error).__name__}"
-        raise ArtifactError(msg) from error
-    if mean.shape != (dim,) or whitening.shape != (dim, dim):
-        msg = f"{path}: expected shapes {(dim,)} and {(dim, dim)}, got {mean.shape} and "
-        msg += f"{whitening.shape}"
-        raise ArtifactError(msg)
-    return OutlierDetector(
-        mean=mean, whitening=whitening, threshold=config.out_of_distribution_threshold
-    )
 
 
 def write_config(folder: Path, config: ArtifactConfig) -> None:

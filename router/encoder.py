@@ -83,7 +83,8 @@ class Encoder:
             max_batch: Most texts in one forward pass.
 
         Raises:
-            ArtifactError: If the graph cannot be loaded or has other outputs than expected.
+            ArtifactError: If the graph cannot be loaded or has other outputs than expected, or
+                the tokenizer has tokens that the familiarity tables lack.
         """
         path = artifact.graph(precision)
         options = ort.SessionOptions()
@@ -110,6 +111,13 @@ class Encoder:
             max_tokens=limit,
             separate_tools=artifact.config.format > 1,
         )
+        known = artifact.familiarity
+        if known is not None and len(known.rarity) < tokenizer.vocabulary_size:
+            msg = (
+                f"{artifact.folder}: familiarity knows {len(known.rarity)} tokens, the tokenizer "
+                f"has {tokenizer.vocabulary_size}"
+            )
+            raise ArtifactError(msg)
         return cls(
             artifact,
             session,

@@ -3,8 +3,8 @@
 A linear classifier over explicit features and token statistics tells ordinary requests from
 other languages and from noise. It was shown such texts in training (outlier exposure:
 Hendrycks et al., arXiv:1812.04606); what nobody thought of showing it is left to the distance
-of the embedding (:class:`router.artifact.OutlierDetector`). Tables, weights and thresholds are
-the artifact's: nothing here knows a script or a language.
+of the embedding (:mod:`router.outlier_detector`). Tables, weights and thresholds are the
+artifact's: nothing here knows a script or a language.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
+from router.array_file import read_arrays
 from router.errors import ArtifactError
 from router.features import FEATURE_NAMES
 
@@ -67,8 +68,8 @@ class Familiarity:
     def __post_init__(self) -> None:
         inputs = len(TEXT_FEATURES) + len(STATISTICS)
         wanted = {
-            "rarity": (len(self.rarity),),
-            "foreign_odds": (len(self.rarity),),
+            "rarity": (self.rarity.size,),
+            "foreign_odds": (self.rarity.size,),
             "weights": (inputs, len(KINDS)),
             "bias": (len(KINDS),),
             "thresholds": (len(KINDS) - 1,),
@@ -89,13 +90,7 @@ class Familiarity:
         Raises:
             ArtifactError: If the file cannot be read or does not hold what it should.
         """
-        names = [field.name for field in fields(cls)]
-        try:
-            with np.load(path, allow_pickle=False) as arrays:
-                read = {name: np.asarray(arrays[name], dtype=np.float32) for name in names}
-        except (OSError, ValueError, KeyError) as error:
-            msg = f"{path}: cannot be read: {type(error).__name__}"
-            raise ArtifactError(msg) from error
+        read = read_arrays(path, *(field.name for field in fields(cls)))
         try:
             return cls(**read)
         except ValueError as error:

@@ -70,14 +70,14 @@ class InputTokenizer:
     def row(self, item: EncoderInput) -> TokenRow:
         """Return the tokens of one input.
 
-        The text comes first: what room it leaves goes to the tools (at most half of the
-        window) and then to the end of the context. A text that does not fit alone keeps its
-        head and its tail.
+        Tools take at most half of the window, from their start. The text takes what they
+        leave; one that does not fit there keeps its head and its tail. What is left then goes
+        to the end of the context.
         """
         tools = self._tool_ids(item.tools) if item.tools else []
         text, total, cut = self._bounded_ids(item.text)
         room = self._max_tokens - (3 if tools else 2)
-        tools = tools[: max(0, min(room // 2, room - min(len(text), room // 2)))]
+        tools = tools[: room // 2]
         room -= len(tools)
         truncated = cut or len(text) > room
         if len(text) > room:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Annotated, Any
 
 import typer
@@ -76,6 +77,8 @@ def evaluate(
         )
     except ValueError as error:
         fail(str(error), ExitCode.USAGE)
+    for option, folder in (("--out", out), ("--work", settings.work)):
+        _check_writable(option, folder)
     with mistakes_reported():
         subject = Subject.load(artifact)
     try:
@@ -91,6 +94,16 @@ def evaluate(
         _print_targets(report["targets"], out)
 
 
+def _check_writable(option: str, folder: Path) -> None:
+    """End the command where nothing can be written, rather than after hours of measuring."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        fail(f"{option} {folder}: cannot be written: {error.strerror}", ExitCode.USAGE)
+
+
 def _write(report: dict[str, Any], out: Path) -> None:
     from router.evaluation.html import page
     from router.evaluation.markdown import markdown
@@ -103,7 +116,6 @@ def _write(report: dict[str, Any], out: Path) -> None:
         "report.html": page(blocks, title=f"Evaluation of {report['artifact']['name']}"),
     }
     try:
-        out.mkdir(parents=True, exist_ok=True)
         for name, text in texts.items():
             (out / name).write_text(text, encoding="utf-8", newline="")
     except OSError as error:

@@ -94,8 +94,8 @@ def label(
     carries the answer (text, or a list of right ones; ask for the bare answer in the prompt),
     by schema where it carries a JSON Schema, else by the slow model as judge: asked twice with
     the answers in both orders, and a verdict counts only when both agree. A tie scores .5 each,
-    and half the weight when it comes from a contradiction. A judge likes its own answers
-    better, so judged labels lean slow.
+    and half the weight when it comes from a contradiction; an empty answer scores 0. A judge
+    likes its own answers better, so judged labels lean slow.
 
     The route is fast where the fast model's answer scores .5 or more. Answers are kept in
     OUT.journal as they arrive: after Ctrl-C or failures, the same command goes on from there.
@@ -139,6 +139,8 @@ def label(
         fail(str(error), ExitCode.USAGE)
     out = out or prompts.with_name(f"{prompts.stem}.rows.jsonl")
     journal_file = out.with_name(f"{out.name}.journal")
+    if out.is_dir():
+        fail(f"--out {out}: is a folder", ExitCode.USAGE)
     if out.exists() and not journal_file.exists():
         # It may be the prompts themselves, or rows that someone wrote by hand.
         fail(f"--out {out}: exists and was not written by label", ExitCode.USAGE)
@@ -159,6 +161,9 @@ def label(
         from router.labelling.routed import route_prompts
 
         labels = results.labels
+        unasked = len(found.prompts) - len(labels) - len(results.failures)
+        # Before the report, whose prices may turn out not to fit: the rows need none.
+        written = _write([label.row().to_json() for label in labels], out, whole=not unasked)
         routed = None
         if router is not None and labels:
             routed = route_prompts(router, [label.prompt.text for label in labels])
@@ -172,7 +177,6 @@ def label(
             routed=routed,
             seed=seed,
         )
-    written = _write([label.row().to_json() for label in labels], out, whole=not report.unasked)
     from router.cli.label_report import print_report, print_report_json
 
     show = print_report_json if as_json else print_report

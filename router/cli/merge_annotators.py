@@ -33,8 +33,9 @@ def merge_annotators(
         ),
     ] = None,
     tie_route: Annotated[
-        str, typer.Option(metavar="NAME", help="Route of a tie that includes it.")
-    ] = "slow",
+        str | None,
+        typer.Option(metavar="NAME", help="Route of a tie that includes it. Default: slow."),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Average several people's labels of the same texts into training rows.
@@ -52,16 +53,20 @@ def merge_annotators(
     Example: python -m router merge-annotators anna.jsonl ben.jsonl carla.jsonl --out rows.jsonl
     """
     from router.cli.jsonl_output import jsonl, write_rows
-    from router.training.annotators import merge_files
+    from router.training.annotators import TIE_ROUTE, merge_files
     from router.training.row_problems import RowsError
 
     allowed = None if routes is None else [name.strip() for name in routes.split(",")]
+    if allowed is not None and not all(allowed):
+        fail("--routes: must be names with commas between them", ExitCode.USAGE)
+    if tie_route is not None and allowed is not None and tie_route not in allowed:
+        fail("--tie-route: is none of --routes", ExitCode.USAGE)
     if out is None and as_json:
         fail("--json prints the report, so the rows need --out FILE", ExitCode.USAGE)
     if out is not None and any(file.resolve() == out.resolve() for file in files):
         fail(f"--out {out}: is one of the files to merge", ExitCode.USAGE)
     try:
-        merge = merge_files(files, routes=allowed, tie_route=tie_route)
+        merge = merge_files(files, routes=allowed, tie_route=tie_route or TIE_ROUTE)
     except RowsError as error:
         fail(str(error), ExitCode.USAGE)
     rows = [row.to_json() for row in merge.rows]

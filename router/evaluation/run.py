@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 import time
+import zlib
 from collections.abc import Callable, Collection, Mapping
+from gzip import BadGzipFile
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -38,6 +40,8 @@ SECTIONS: dict[str, Callable[[Subject, Settings], dict[str, Any]]] = {
     "policy_checks": measure_policy_checks,
     "latency": measure_latency,
 }
+# What decompressing and decoding raise, without a name of the file.
+_DAMAGE = (EOFError, BadGzipFile, zlib.error, UnicodeDecodeError)
 _LIBRARIES = ("numpy", "onnxruntime", "scikit-learn", "litellm", "torch", "sentence-transformers")
 
 
@@ -72,6 +76,9 @@ def evaluate(subject: Subject, settings: Settings, *, only: Collection[str] = ()
             sections[name] = {"skipped": str(reason)}
         except FileNotFoundError as error:
             sections[name] = {"skipped": f"{error.filename} is missing"}
+        except _DAMAGE as error:
+            msg = f"{name}: a data file is damaged: {error}"
+            raise ValueError(msg) from error
         seconds[name] = round(time.monotonic() - started_s, 1)
         say(f"{name}: {sections[name].get('skipped', 'done')} ({seconds[name]:.0f} s)")
     report: dict[str, Any] = rounded(

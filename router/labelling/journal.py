@@ -11,6 +11,7 @@ import fcntl
 import json
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import TracebackType
@@ -78,7 +79,9 @@ class Journal:
         exc: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._file.close()
+        # What a full disk did not take is tried once more; `keep` has told of it already.
+        with suppress(OSError):
+            self._file.close()
 
     def find(self, key: str, usable: Callable[[Answer], bool] | None = None) -> Answer | None:
         """Return an answer given before, None where there is none that is ``usable``."""

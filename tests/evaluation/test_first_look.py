@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from router.artifact import FORMAT, Artifact, ArtifactConfig, OutlierDetector
+from router.artifact import FORMAT, Artifact, ArtifactConfig
 from router.calibration import RouteCalibration
 from router.domain import EncoderInput, Encoding
 from router.evaluation.bootstrap import Resampling
@@ -17,6 +17,7 @@ from router.evaluation.settings import Settings
 from router.evaluation.skipped import SectionSkipped
 from router.evaluation.subject import Subject
 from router.features import FEATURE_NAMES
+from router.outlier_detector import OutlierDetector
 
 
 @dataclass(frozen=True)

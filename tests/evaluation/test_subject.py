@@ -6,11 +6,12 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import pytest
 
-from router.artifact import FORMAT, Artifact, ArtifactConfig, OutlierDetector
+from router.artifact import FORMAT, Artifact, ArtifactConfig
 from router.calibration import RouteCalibration
 from router.domain import EncoderInput, Encoding, Reason, Tier
 from router.evaluation.subject import Subject, abstaining, sent_to
 from router.features import FEATURE_NAMES
+from router.outlier_detector import OutlierDetector
 
 
 @dataclass

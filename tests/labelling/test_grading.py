@@ -5,6 +5,7 @@ import pytest
 from router.labelling.grading import exact_score, schema_score
 from router.labelling.journal import Answer
 from router.labelling.judging import (
+    BOTH_EMPTY,
     CONTRADICTED,
     FAST_BETTER,
     SLOW_BETTER,
@@ -104,8 +105,20 @@ def test_what_is_plain_needs_no_judge() -> None:
     assert judged_without_asking(said("a"), said("b")) is None
 
 
+def test_two_empty_answers_are_both_wrong() -> None:
+    assert judged_without_asking(said(""), said("\n")) is BOTH_EMPTY
+    assert (BOTH_EMPTY.weak_score, BOTH_EMPTY.strong_score) == (0.0, 0.0)
+
+
 @pytest.mark.parametrize("text", ["", "a", '{"verdict": "c"}', "[]", '{"verdict": "a"', "{}"])
 def test_a_verdict_is_never_guessed(text: str) -> None:
     with pytest.raises(ValueError, match="no verdict, finish reason length"):
         verdict_of(said(text, "length"))
     assert verdict_of(said('{"verdict": "b"}')) is Verdict.SECOND
+
+
+def test_a_long_run_of_marks_within_an_answer_takes_no_quadratic_time() -> None:
+    # Minutes, if every mark of the run were tried as the start of the answer's end.
+    marks = "!" * 1_000_000
+    assert exact_score(said(f"a{marks}b"), ["b"]) == 0.0
+    assert exact_score(said(f"b{marks}"), ["b"]) == 1.0

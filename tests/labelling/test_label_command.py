@@ -14,6 +14,8 @@ SCHEMA = {
     "additionalProperties": False,
 }
 
+KEPT = {"text": "x", "finish_reason": "stop", "prompt_tokens": 1, "completion_tokens": None}
+
 
 def rows_of(path: Path) -> list[tuple[str, str, float | None, float | None, float]]:
     lines = path.with_name(f"{path.stem}.rows.jsonl").read_text(encoding="utf-8").splitlines()
@@ -124,6 +126,13 @@ def test_equal_and_empty_answers_need_no_judge(serve, prompts, label) -> None:
     assert rows_of(file) == [("equal", "fast", 0.5, 0.5, 1.0), ("empty", "slow", 0.0, 1.0, 1.0)]
 
 
+def test_a_prompt_that_neither_model_answers_goes_slow(serve, prompts, label) -> None:
+    silent = serve(lambda _: "")
+    file = prompts("p")
+    assert label(file, silent, silent).exit_code == 0
+    assert rows_of(file) == [("p", "slow", 0.0, 0.0, 1.0)]
+
+
 def test_a_right_answer_is_shown_to_a_judge_that_grades_everything(serve, prompts, label) -> None:
     fast, slow = serve(lambda _: "4, I think"), serve(judging(better="4, I think"))
     file = prompts({"text": "2+2", "answer": "it is 4"})
@@ -140,6 +149,39 @@ def test_a_judge_without_a_verdict_is_a_failure_never_a_label(serve, prompts, la
     assert result.exit_code == 1
     assert f"{file}, line 1: the judge gave no verdict" in result.stdout
     assert not file.with_name("prompts.rows.jsonl").exists()
+
+
+def test_a_judge_without_a_verdict_is_asked_again_by_the_next_run(serve, prompts, label) -> None:
+    fast = serve(lambda _: "fast answer")
+    sober = judging(better="slow answer")
+    drunk = [True]
+    slow = serve(lambda p: "I like both" if drunk[0] and "<answer_a>" in p else sober(p))
+    file = prompts("p")
+    assert label(file, fast, slow).exit_code == 1
+    drunk[0] = False
+    assert label(file, fast, slow).exit_code == 0
+    assert rows_of(file) == [("p", "slow", 0.0, 1.0, 1.0)]
+    assert len(fast.bodies) == 1
+
+
+def test_exactly_the_share_that_may_fail_is_no_failure(serve, prompts, label) -> None:
+    # .29 * 100 is 28.999999999999996 in binary.
+    fast = serve(lambda p: 400 if int(p) < 29 else "x")
+    slow = serve(lambda _: "x")
+    file = prompts(*(str(n) for n in range(100)))
+    assert label(file, fast, slow, "--max-failed-share", 0.29).exit_code == 0
+    assert label(file, fast, slow, "--max-failed-share", 0.28).exit_code == 1
+
+
+def test_rows_are_written_even_where_prices_do_not_fit(serve, prompts, label) -> None:
+    choice = {"message": {"role": "assistant", "content": "x"}, "finish_reason": "stop"}
+    uncounted = serve(lambda _: {"model": "m", "choices": [{"index": 0, **choice}]})
+    file = prompts("p")
+    prices = ("--fast-token-usd", "1:1", "--slow-token-usd", "2:2")
+    result = label(file, uncounted, uncounted, *prices)
+    assert result.exit_code == 2
+    assert "the server counts no tokens" in result.stderr
+    assert rows_of(file) == [("p", "fast", 0.5, 0.5, 1.0)]
 
 
 def test_a_failed_prompt_is_named_counted_and_not_written(serve, prompts, label) -> None:
@@ -252,6 +294,42 @@ def test_a_journal_that_is_none_is_refused_by_line(serve, prompts, label) -> Non
     result = label(file, fast, slow)
     assert result.exit_code == 2
     assert f"{journal}, line 1: is no answer of a model" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("content", "line"),
+    [
+        ("a diary without a line end", 1),
+        ("a diary\nof two lines", 1),
+        ("[" * 100_000 + "\n", 1),
+        (json.dumps({"key": "k", **KEPT, "prompt_tokens": "7"}) + "\n", 1),
+        (json.dumps({"key": "k", **KEPT}) + "\nnotes of my own", 2),
+    ],
+)
+def test_a_file_that_is_no_journal_is_refused_and_left_whole(
+    serve, prompts, label, content: str, line: int
+) -> None:
+    fast = serve(lambda _: "x")
+    file = prompts("p")
+    journal = file.with_name("prompts.rows.jsonl.journal")
+    journal.write_text(content)
+    result = label(file, fast, fast)
+    assert result.exit_code == 2
+    assert f"{journal}, line {line}: is no answer of a model" in result.stderr
+    assert journal.read_text() == content
+    assert fast.bodies == []
+
+
+def test_a_folder_as_output_is_refused_before_anything_is_asked(serve, prompts, label) -> None:
+    fast = serve(lambda _: "x")
+    file = prompts("p")
+    out = file.with_name("folder")
+    out.mkdir()
+    file.with_name("folder.journal").touch()
+    result = label(file, fast, fast, "--out", out)
+    assert result.exit_code == 2
+    assert f"--out {out}: is a folder" in result.stderr
+    assert fast.bodies == []
 
 
 def test_a_file_that_label_did_not_write_is_never_overwritten(serve, prompts, label) -> None:

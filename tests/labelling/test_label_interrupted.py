@@ -1,5 +1,6 @@
 """Ctrl-C ends ``label`` as a process of its own; nothing that was answered is asked again."""
 
+import resource
 import signal
 import subprocess
 import sys
@@ -11,6 +12,11 @@ import pytest
 from router.errors import ConfigError
 from router.labelling.journal import Answer, Journal
 
+# Tests run in the background of a shell ignore SIGINT and pass that on to their children.
+LISTENING = (
+    "import signal; signal.signal(signal.SIGINT, signal.default_int_handler);"
+    "from router.cli.app import main; main()"
+)
 ANSWER = Answer(text="Zürich\n", finish_reason="stop", prompt_tokens=None, completion_tokens=7)
 
 
@@ -26,7 +32,7 @@ def test_ctrl_c_keeps_what_is_done_and_the_next_run_goes_on(serve, prompts, labe
     fast, slow = serve(answer), serve(lambda _: "yes")
     file = prompts(*({"text": f"p{n}", "answer": "yes"} for n in range(4)))
     out = file.with_name("prompts.rows.jsonl")
-    command = [sys.executable, "-m", "router", "label", file, "--fast", fast.url]
+    command = [sys.executable, "-c", LISTENING, "label", file, "--fast", fast.url]
     with subprocess.Popen(
         [*command, "--slow", slow.url, "--concurrency", "1"],
         stdout=subprocess.PIPE,
@@ -92,3 +98,21 @@ def test_a_line_that_is_no_answer_is_named(tmp_path: Path, line: str) -> None:
         file.write(f"{line}\n")
     with pytest.raises(ConfigError, match="journal, line 2: is no answer of a model"):
         Journal(path)
+
+
+def test_a_full_disk_is_told_and_what_was_kept_before_is_found_again(tmp_path: Path) -> None:
+    path = tmp_path / "journal"
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    with Journal(path) as journal:
+        journal.keep("k", ANSWER)
+        # As a full disk would, a limit on the size refuses the next line, at the close too.
+        resource.setrlimit(resource.RLIMIT_FSIZE, (path.stat().st_size, hard))
+        try:
+            with pytest.raises(ConfigError, match="journal: cannot be written: File too large"):
+                journal.keep("next", ANSWER)
+            journal.__exit__(None, None, None)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    with Journal(path) as journal:
+        assert journal.find("k") == ANSWER
+        assert journal.find("next") is None

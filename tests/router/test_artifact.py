@@ -14,7 +14,6 @@ from router.artifact import (
     FAMILIARITY,
     REGISTERED,
     SUMS,
-    OutlierDetector,
     load_artifact,
     verify_all,
     write_sums,
@@ -22,6 +21,7 @@ from router.artifact import (
 from router.encoder import Encoder
 from router.errors import ArtifactError
 from router.familiarity import STATISTICS, TEXT_FEATURES, Familiarity
+from router.outlier_detector import OutlierDetector
 
 SHIPPED = REGISTERED["laya-base"]
 
@@ -138,6 +138,31 @@ def test_the_distance_is_the_root_mean_square_of_whitened_coordinates() -> None:
     np.testing.assert_allclose(distances, [1.0, np.sqrt(2.0)], rtol=1e-6)
 
 
+def familiarity(tokens: int, bias: tuple[float, ...] = (9.0, 0.0, 0.0)) -> Familiarity:
+    return Familiarity(
+        rarity=np.zeros(tokens, np.float32),
+        foreign_odds=np.zeros(tokens, np.float32),
+        weights=np.zeros((len(TEXT_FEATURES) + len(STATISTICS), 3), np.float32),
+        bias=np.asarray(bias, np.float32),
+        thresholds=np.asarray([0.5, 0.5], np.float32),
+    )
+
+
+def test_tables_for_fewer_tokens_than_there_are_are_refused(folder: Path) -> None:
+    familiarity(100).save(folder / FAMILIARITY)
+    resum(folder)
+    with pytest.raises(ArtifactError, match="knows 100 tokens, the tokenizer has 30522"):
+        Encoder.load(load_artifact(folder))
+
+
+@pytest.mark.parametrize("content", [b"", b"PK\x03\x04 cut short", b"text"])
+def test_a_detector_that_is_no_array_file_is_named(folder: Path, content: bytes) -> None:
+    (folder / DETECTOR).write_bytes(content)
+    resum(folder)
+    with pytest.raises(ArtifactError, match=rf"{DETECTOR}: cannot be read"):
+        load_artifact(folder)
+
+
 @pytest.mark.parametrize(
     ("bias", "reason"),
     [
@@ -149,13 +174,7 @@ def test_the_distance_is_the_root_mean_square_of_whitened_coordinates() -> None:
 def test_what_the_artifact_calls_unfamiliar_goes_slow_with_its_own_reason(
     folder: Path, bias: tuple[float, ...], reason: str | None
 ) -> None:
-    Familiarity(
-        rarity=np.zeros(30522, np.float32),
-        foreign_odds=np.zeros(30522, np.float32),
-        weights=np.zeros((len(TEXT_FEATURES) + len(STATISTICS), 3), np.float32),
-        bias=np.asarray(bias, np.float32),
-        thresholds=np.asarray([0.5, 0.5], np.float32),
-    ).save(folder / FAMILIARITY)
+    familiarity(30522, bias).save(folder / FAMILIARITY)
     resum(folder)
     routed = LayaRouter.from_pretrained(folder).route("hello there, how are you?")
     if reason is None:

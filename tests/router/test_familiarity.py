@@ -112,3 +112,15 @@ def test_a_file_that_lacks_an_array_is_an_artifact_error(tmp_path: Path) -> None
     (tmp_path / "g.npz").write_bytes(b"not an archive")
     with pytest.raises(ArtifactError, match=r"g\.npz: cannot be read"):
         Familiarity.load(tmp_path / "g.npz")
+
+
+@pytest.mark.parametrize("content", [b"", b"PK\x03\x04 cut short"])
+def test_a_file_cut_short_is_an_artifact_error(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "f.npz").write_bytes(content)
+    with pytest.raises(ArtifactError, match=r"f\.npz: cannot be read"):
+        Familiarity.load(tmp_path / "f.npz")
+
+
+def test_a_table_without_a_length_is_named(familiarity: Familiarity) -> None:
+    with pytest.raises(ValueError, match=r"rarity: expected shape \(1,\), got \(\)"):
+        replace(familiarity, rarity=np.float32(1.0).reshape(()))

@@ -66,7 +66,15 @@ def test_tools_follow_the_text_and_take_at_most_half_of_the_window() -> None:
     assert len(ids) == 4 + 6 + 1
 
 
-def test_tools_do_not_make_a_text_that_fits_look_truncated() -> None:
+def test_a_text_that_does_not_fit_beside_many_tools_keeps_its_head_and_tail() -> None:
+    # 16 tokens, 3 of them special: 6 for the tools, 7 for the text.
+    item = EncoderInput(text="red " * 4 + "blue " * 4, tools="tool " * 40)
+    row = tokenizer().row(item)
+    assert row.truncated is True
+    assert row.text_ids.tolist() == ids_of("red red red blue blue blue blue")
+
+
+def test_tools_do_not_make_a_text_of_half_the_window_look_truncated() -> None:
     item = EncoderInput(text="red " * 6, tools="tool " * 40)
     row = tokenizer().row(item)
     assert row.truncated is False

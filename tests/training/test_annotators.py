@@ -196,3 +196,24 @@ def test_an_output_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     result = run(a, "--out", tmp_path / "absent" / "rows.jsonl")
     assert result.exit_code == 2
     assert "cannot be written" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--routes", "fast,slow", "--tie-route", "slwo"), "--tie-route: is none of --routes"),
+        (("--routes", ""), "--routes: must be names"),
+        (("--routes", "fast,,slow"), "--routes: must be names"),
+    ],
+)
+def test_a_route_option_that_can_match_nothing_is_refused(
+    tmp_path: Path, options: tuple[str, ...], message: str
+) -> None:
+    result = run(labels(tmp_path, "a", q="fast", r="slow"), *options)
+    assert result.exit_code == 2
+    assert message in result.stderr
+
+
+def test_routes_without_slow_need_no_tie_route(tmp_path: Path) -> None:
+    result = run(labels(tmp_path, "a", q="fast", r="tool"), "--routes", "fast,tool")
+    assert result.exit_code == 0

@@ -122,6 +122,11 @@ def test_a_mistake_names_line_field_and_limit(tmp_path: Path, row: object, probl
     assert found.startswith(f", line 3, {problem}")
 
 
+def test_a_key_that_is_no_text_is_told_in_words(tmp_path: Path) -> None:
+    path = written(tmp_path, *GOOD, {"text": "a", "route": "fast", "\ud800": 1})
+    assert problems(path) == [", line 3: has a key with a lone surrogate, which is no character"]
+
+
 @pytest.mark.parametrize("temperature", [0.1, 1.5])
 @pytest.mark.parametrize("weight", [1e-9, 1000])
 def test_the_limits_themselves_are_allowed(
