@@ -26,7 +26,8 @@ from router.evaluation.threshold import CostMatrix, search_threshold
 from router.tokens import InputTokenizer
 from router.training.calibrate import fit_calibration, fit_detector
 from router.training.distill import DistillSettings, distill
-from router.training.examples import ROUTES, Example, all_examples, ordinary_texts
+from router.training.example import ROUTES, Example
+from router.training.examples import all_examples, ordinary_texts
 from router.training.export import draft_config, export_graphs, write_artifact
 from router.training.familiar import fit_familiarity
 from router.training.fit import (

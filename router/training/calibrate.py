@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from router.training.examples import ROUTES, TOOL, Example
+from router.training.example import ROUTES, TOOL, Example
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

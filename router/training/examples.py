@@ -1,28 +1,21 @@
-"""Build the labelled rows the heads are fitted on.
-
-One row may label several heads and leave others open. A route label is the set of routes
-that would be right: exam questions say fast or slow, an irrelevant tool list says "not tool"
-and no more. The reference pair's weak score decides between fast and slow (score >= .5 is
-fast), as in RouteLLM (Ong et al., arXiv:2406.18665, section 3).
-"""
+"""Gather the labelled rows the heads are fitted on."""
 
 from __future__ import annotations
 
-import csv
-import gzip
-import json
 import math
 import random
-from dataclasses import dataclass, replace
-from statistics import fmean
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
+from router.training.example import FAST, NO_TOOL, SLOW, TOOL, Example
+from router.training.exams import exam_examples
+from router.training.intents import banking_texts, clinc_examples, hwu_examples
 from router.training.sources import (
     arena_rows,
     chatterbot_turns,
     read_rows,
-    routing_rows,
     split_of,
+    temperature_tables,
     tool_rows,
     tool_text,
 )
@@ -30,31 +23,8 @@ from router.training.sources import (
 if TYPE_CHECKING:
     from pathlib import Path
 
-ROUTES = ("fast", "slow", "tool")
-FAST, SLOW, TOOL = (frozenset({name}) for name in ROUTES)
-NO_TOOL = FAST | SLOW
 CHARS_PER_TOKEN = 4.0
 CHARS_PER_TOKEN_ZH = 1.6
-INTENTS_PER_CLASS = 40
-OWN_LABEL_SHARE = 0.5
-SMOOTHING_ROWS = 5
-# Our own priors in the spirit of the tables the data set brings: one right answer is drawn
-# cold, conversation is not.
-SMALL_TALK_TEMPERATURE = 0.7
-TASK_TEMPERATURES = {
-    "agentverse-logicgrid": 0.1,
-    "agentverse-mgsm": 0.1,
-    "commongen": 0.7,
-    "commonsense_qa": 0.3,
-    "gpqa": 0.1,
-    "gsm8k": 0.1,
-    "human_eval": 0.1,
-    "math": 0.1,
-    "mbpp": 0.1,
-    "mmlu": 0.1,
-    "natural_qa": 0.3,
-    "trivia_qa": 0.3,
-}
 PLAIN_TOPICS = (
     "ai",
     "computers",
@@ -70,86 +40,14 @@ PLAIN_TOPICS = (
     "sports",
 )
 
-# Our own reading of which intents a language model can serve alone; every other intent of
-# the two sets asks for live data, an account or an action, hence for a tool.
-_CLINC_ALONE = frozenset(
-    (
-        "definition",
-        "spelling",
-        "translate",
-        "calculator",
-        "recipe",
-        "ingredient_substitution",
-        "cook_time",
-        "food_last",
-        "nutrition_info",
-        "calories",
-        "meal_suggestion",
-        "ingredients_list",
-        "vaccines",
-        "plug_type",
-        "travel_suggestion",
-        "improve_credit_score",
-        "tire_change",
-        "jump_start",
-        "oil_change_how",
-    )
-)
-_HWU_ALONE = frozenset(
-    (
-        "general_quirky",
-        "general_dontcare",
-        "general_praise",
-        "general_explain",
-        "general_affirm",
-        "general_confirm",
-        "general_negate",
-        "general_joke",
-        "qa_definition",
-        "qa_factoid",
-        "qa_maths",
-        "cooking_recipe",
-    )
-)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Example:
-    """One training row.
-
-    Attributes:
-        text: The request.
-        source: Data set, for reports.
-        split: ``train``, ``dev`` or ``test``.
-        tools: Offered tools; ``None`` = unknown, empty = none.
-        routes: Routes that would be right; empty = no route label.
-        p_fast: Soft label: probability in [0, 1] that fast is right, given that no tool is
-            needed; NaN = ``routes`` says all there is.
-        gain: Strong minus weak score, NaN = no label.
-        temperature: Sampling temperature, NaN = no label.
-        log_tokens: Natural logarithm of the answer's tokens, NaN = no label.
-        weight: Weight of the row's route label.
-    """
-
-    text: str
-    source: str
-    split: str
-    tools: str | None = None
-    routes: frozenset[str] = frozenset()
-    p_fast: float = math.nan
-    gain: float = math.nan
-    temperature: float = math.nan
-    log_tokens: float = math.nan
-    weight: float = 1.0
-
 
 def all_examples(data: Path, *, seed: int) -> list[Example]:
     """Return every labelled row of the training and dev parts, plus augmented ones."""
     rows = [
-        *_routing(data),
+        *exam_examples(data),
         *_tools(data),
-        *_clinc(data),
-        *_hwu(data),
+        *clinc_examples(data),
+        *hwu_examples(data),
         *_arena(data),
         *_belle(data),
         *_lengths(data),
@@ -183,58 +81,6 @@ def ordinary_texts(data: Path, examples: list[Example], split: str) -> list[str]
     return texts + part[::step]
 
 
-def temperature_tables(data: Path) -> dict[str, dict[str, float]]:
-    """Return the sampling temperature a category, by table."""
-    tables = json.loads((data / "kinds" / "temperature_by_category.json").read_text("utf-8"))
-    return {name: table for name, table in tables.items() if isinstance(table, dict)}
-
-
-def _routing(data: Path) -> list[Example]:
-    """Return exam questions; training labels are drawn towards the mean of their task.
-
-    One graded answer says little of how hard a question is, a task's mean says much. The
-    blend is the shrinkage of an empirical-Bayes estimate (Efron & Morris, JASA 1975) at a
-    fixed factor; dev rows keep their labels, so that calibration sees what happened.
-    """
-    tables = temperature_tables(data)
-    rows = routing_rows(data, "train", "dev")
-    means = _task_means([row for row in rows if row["split"] == "train"])
-    examples = []
-    for row in rows:
-        good = float(row["weak_score"] >= 0.5)
-        task = row["source"], row["task"]
-        blended = OWN_LABEL_SHARE * good + (1.0 - OWN_LABEL_SHARE) * means.get(task, good)
-        examples.append(
-            Example(
-                text=row["prompt"],
-                source=row["source"],
-                split=row["split"],
-                routes=FAST if good else SLOW,
-                p_fast=blended if row["split"] == "train" else good,
-                gain=row["strong_score"] - row["weak_score"],
-                temperature=tables["routing_sources"].get(
-                    row["source"], TASK_TEMPERATURES.get(row["task"], math.nan)
-                ),
-            )
-        )
-    return examples
-
-
-def _task_means(rows: list[dict[str, Any]]) -> dict[tuple[str, str], float]:
-    """Return the share of good weak answers a task, smoothed towards its source's."""
-    by_source: dict[str, list[float]] = {}
-    by_task: dict[tuple[str, str], list[float]] = {}
-    for row in rows:
-        good = float(row["weak_score"] >= 0.5)
-        by_source.setdefault(row["source"], []).append(good)
-        by_task.setdefault((row["source"], row["task"]), []).append(good)
-    return {
-        task: (sum(goods) + SMOOTHING_ROWS * fmean(by_source[task[0]]))
-        / (len(goods) + SMOOTHING_ROWS)
-        for task, goods in by_task.items()
-    }
-
-
 def _tools(data: Path) -> list[Example]:
     return [
         Example(
@@ -247,58 +93,6 @@ def _tools(data: Path) -> list[Example]:
         )
         for row in tool_rows(data, live=False)
     ]
-
-
-def _clinc(data: Path) -> list[Example]:
-    folder = data / "intents" / "clinc150"
-    domains = json.loads((folder / "domains.json").read_text("utf-8"))
-    small_talk = set(domains["small_talk"])
-    with gzip.open(folder / "data_full.json.gz", "rt", encoding="utf-8") as file:
-        parts = json.load(file)
-    rows: list[Example] = []
-    for part, split in (("train", "train"), ("val", "dev")):
-        for text, intent in parts[part]:
-            talk = intent in small_talk
-            alone = talk or intent in _CLINC_ALONE
-            rows.append(
-                Example(
-                    text=text,
-                    source="clinc150",
-                    split=split,
-                    routes=FAST if alone else TOOL,
-                    temperature=SMALL_TALK_TEMPERATURE if talk else math.nan,
-                    weight=0.25,
-                )
-            )
-    # Outside the scope of every intent: nothing is known to serve them, so the strong model.
-    for part, split in (("oos_train", "train"), ("oos_val", "dev")):
-        rows += [
-            Example(text=text, source="clinc150_oos", split=split, routes=SLOW, weight=4.0)
-            for text, _ in parts[part]
-        ]
-    return rows
-
-
-def _hwu(data: Path) -> list[Example]:
-    rows: list[Example] = []
-    for part, split in (("train", "train"), ("valid", "dev")):
-        folder = data / "intents" / "hwu64" / part
-        labels = (folder / "label").read_text("utf-8").splitlines()
-        texts = (folder / "seq.in").read_text("utf-8").splitlines()
-        taken: dict[str, int] = {}
-        for text, label in zip(texts, labels, strict=True):
-            taken[label] = taken.get(label, 0) + 1
-            alone = label in _HWU_ALONE
-            if taken[label] > (160 if alone else INTENTS_PER_CLASS):
-                continue
-            routes = FAST if alone else TOOL
-            rows.append(Example(text=text, source="hwu64", split=split, routes=routes, weight=0.5))
-    return rows
-
-
-def _banking_texts(data: Path) -> list[str]:
-    with (data / "intents" / "banking77" / "train.csv").open(encoding="utf-8") as file:
-        return [row["text"] for row in csv.DictReader(file)]
 
 
 def _arena(data: Path) -> list[Example]:
@@ -404,7 +198,7 @@ def _with_other_tools(rows: list[Example], data: Path, rng: random.Random) -> li
             continue
         routes = NO_TOOL if row.routes == TOOL else row.routes
         copies.append(replace(row, tools=rng.choice(lists), routes=routes, gain=math.nan))
-    banking = rng.sample(_banking_texts(data), 300)
+    banking = rng.sample(banking_texts(data), 300)
     return copies + [
         Example(text=text, source="banking77", split="train", routes=TOOL, weight=0.5)
         for text in banking

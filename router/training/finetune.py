@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from router.tokens import InputTokenizer
-    from router.training.examples import Example
+    from router.training.example import Example
     from router.training.recipe import Recipe
 
     View = Callable[[NDArray[np.int64]], tuple[Pooled, torch.Tensor]]

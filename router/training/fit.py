@@ -12,7 +12,7 @@ from tqdm import tqdm
 
 from router.domain import EncoderInput
 from router.training.batches import length_batches, pad
-from router.training.examples import ROUTES, Example
+from router.training.example import ROUTES, Example
 from router.training.feeds import tokenised
 from router.training.heads import HeadOutputs, Heads
 from router.training.student import Pooled

@@ -9,7 +9,7 @@ from torch import nn
 
 from router.encoder import TEMPERATURE_RANGE
 from router.features import FEATURE_NAMES
-from router.training.examples import ROUTES
+from router.training.example import ROUTES
 from router.training.student import Pooled, Student
 
 if TYPE_CHECKING:

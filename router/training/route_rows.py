@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from router.errors import ConfigError
-from router.training.examples import Example
+from router.training.example import Example
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -107,3 +107,9 @@ def distillation_corpus(data: Path) -> list[str]:
     for row in arena_rows(data):
         texts.setdefault(row["prompt"].strip(), None)
     return [text for text in texts if text]
+
+
+def temperature_tables(data: Path) -> dict[str, dict[str, float]]:
+    """Return the sampling temperature a category, by table."""
+    tables = json.loads((data / "kinds" / "temperature_by_category.json").read_text("utf-8"))
+    return {name: table for name, table in tables.items() if isinstance(table, dict)}
