@@ -106,6 +106,8 @@ def train(
     from router.training.user_rows import read_user_rows
 
     order = _listed(routes)
+    if order is not None and len(order) < 2:
+        fail("--routes: names fewer than two routes", ExitCode.USAGE)
     if order is not None and len(set(order)) != len(order):
         fail("--routes: names a route twice", ExitCode.USAGE)
     try:
@@ -124,7 +126,8 @@ def train(
         fail(msg, ExitCode.USAGE)
     torch.set_num_threads(threads)
     try:
-        torch.empty(0, device=device)
+        # The device "meta" makes tensors, which hold nothing.
+        torch.empty(1, device=device).cpu()
     except (RuntimeError, AssertionError, ValueError):
         fail(f"--device {device}: torch has no such device here", ExitCode.USAGE)
     try:
@@ -211,7 +214,7 @@ def _print_report(report: dict[str, Any], out: Path) -> None:
     epochs = f"epoch {report['best_epoch']} kept of {len(report['dev_loss'])}"
     lines = [f"{rows['train']} training rows, {epochs}, {report['seconds']:g} s"]
     at = report["at_threshold"]
-    reached = f"{at['coverage']:.0%} of the held-out rows go {at['where']}"
+    reached = f"{_decimal(at['coverage'])} of the {at['split']} rows go {at['where']}"
     right = f"of those {_decimal(at['accuracy'])} rightly"
     lines.append(f"at threshold {report['threshold']:g}, {reached}, {right}")
     if temperature := report["temperature"]:

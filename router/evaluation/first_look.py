@@ -1,7 +1,7 @@
 """Measure what an operator tries first: hard prompts go slow, small talk goes fast.
 
-Both sources stay out of training: arena-hard v0.1 (Li et al., arXiv:2406.11939) and the
-small-talk files of the chatterbot corpus.
+Neither source carries a route in training: arena-hard v0.1 (Li et al., arXiv:2406.11939), of
+which most prompts do teach the length head, and the small-talk files of the chatterbot corpus.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ from router.tokens import InputTokenizer
 from router.training.calibrate import fit_calibration, fit_detector
 from router.training.distill import DistillSettings, distill
 from router.training.example import ROUTES, Example
-from router.training.examples import all_examples, ordinary_texts
+from router.training.examples import all_examples, is_ordinary, ordinary_texts
 from router.training.export import draft_config, export_graphs, write_artifact
 from router.training.familiar import fit_familiarity
 from router.training.fit import (
@@ -176,13 +176,13 @@ def _threshold(
 
 
 def _detector(student: Student, inputs: Inputs, examples: list[Example]) -> tuple[Any, Any, float]:
-    """Fit on what ordinary requests look like: every row except the Chinese ones."""
+    """Fit on what ordinary requests look like, with or without tools beside them."""
     with torch.inference_mode():
         embeddings = student.embed(torch.from_numpy(inputs.text)).numpy()
     seen = np.concatenate([embeddings, inputs.features], axis=1)
-    english = [i for i, e in enumerate(examples) if "belle" not in e.source]
-    train = [i for i in english if examples[i].split == "train"]
-    dev = [i for i in english if examples[i].split == "dev"]
+    ordinary = [i for i, e in enumerate(examples) if is_ordinary(e)]
+    train = [i for i in ordinary if examples[i].split == "train"]
+    dev = [i for i in ordinary if examples[i].split == "dev"]
     return fit_detector(seen[train], seen[dev], false_alarm_rate=FALSE_ALARM_RATE)
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
+from safetensors import SafetensorError
 from tokenizers import Tokenizer
 from transformers import ModernBertConfig, ModernBertModel
 from transformers.utils.logging import disable_progress_bar
@@ -143,15 +144,7 @@ def _bare(folder: Path) -> Base:
         # Each of its checks raises a class of its own.
         msg = f"{folder / CONFIG}: is no configuration of a ModernBERT ({type(error).__name__})"
         raise BaseError(msg) from error
-    try:
-        shape.sep_token_id = Tokenizer.from_file(str(folder / TOKENIZER)).token_to_id("[SEP]")
-    except Exception as error:
-        # The library raises bare Exceptions.
-        msg = f"{folder / TOKENIZER}: not a tokenizer file"
-        raise BaseError(msg) from error
-    if shape.sep_token_id is None:
-        msg = f"{folder / TOKENIZER}: the vocabulary has no [SEP] token, which ends every segment"
-        raise BaseError(msg)
+    shape.sep_token_id = _separator(folder, shape.vocab_size)
     student = Student(shape, embedding_dim=None)
     student.encoder = _pretrained(folder, shape)
     return Base(
@@ -160,6 +153,26 @@ def _bare(folder: Path) -> Base:
         tokenizer=folder / TOKENIZER,
         max_tokens=shape.max_position_embeddings,
     )
+
+
+def _separator(folder: Path, known_tokens: int) -> int:
+    """Return the id of ``[SEP]`` in a tokenizer whose tokens the encoder knows."""
+    path = folder / TOKENIZER
+    try:
+        vocabulary: dict[str, int] = Tokenizer.from_file(str(path)).get_vocab()
+    except Exception as error:
+        # The library raises bare Exceptions.
+        msg = f"{path}: not a tokenizer file"
+        raise BaseError(msg) from error
+    for token in ("[CLS]", "[SEP]", "[UNK]"):
+        if token not in vocabulary:
+            msg = f"{path}: the vocabulary has no {token} token"
+            raise BaseError(msg)
+    if (last := max(vocabulary.values())) >= known_tokens:
+        msg = f"{path}: has token ids up to {last}, the encoder of {CONFIG} knows {known_tokens}"
+        msg += " tokens; use the tokenizer it was trained with"
+        raise BaseError(msg)
+    return vocabulary["[SEP]"]
 
 
 def _pretrained(folder: Path, shape: ModernBertConfig) -> ModernBertModel:
@@ -174,8 +187,8 @@ def _pretrained(folder: Path, shape: ModernBertConfig) -> ModernBertModel:
             use_safetensors=True,
             output_loading_info=True,
         )
-    except (OSError, RuntimeError, ValueError) as error:
-        msg = f"{folder / WEIGHTS}: does not fit {CONFIG} ({type(error).__name__})"
+    except (OSError, RuntimeError, ValueError, SafetensorError) as error:
+        msg = f"{folder / WEIGHTS}: is damaged or does not fit {CONFIG} ({type(error).__name__})"
         raise BaseError(msg) from error
     # Weights that are not there would be random numbers that nothing complains about.
     if missing := sorted(report["missing_keys"]):

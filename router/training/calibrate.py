@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from router.training.example import ROUTES, TOOL, Example
+from router.training.example import ROUTES, Example
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
@@ -98,7 +98,7 @@ def fit_route_calibration(
 def fit_detector(
     seen: NDArray[np.float32], dev: NDArray[np.float32], *, false_alarm_rate: float
 ) -> tuple[NDArray[np.float32], NDArray[np.float32], float]:
-    """Return mean, whitening and threshold of the Mahalanobis detector.
+    """Return mean, whitening and threshold (> 0) of the Mahalanobis detector.
 
     Args:
         seen: Training inputs, shape ``(rows, dim)``.
@@ -114,21 +114,17 @@ def fit_detector(
     covariance[np.diag_indices_from(covariance)] += 1e-6
     whitening = np.linalg.cholesky(np.linalg.inv(covariance))
     distances = np.sqrt(np.square((dev - mean) @ whitening).mean(axis=1))
-    threshold = float(np.quantile(distances, 1.0 - false_alarm_rate))
+    # Rows that all look the same are all at distance 0, which still is one of them.
+    threshold = max(1e-6, float(np.quantile(distances, 1.0 - false_alarm_rate)))
     return mean.astype(np.float32), whitening.astype(np.float32), threshold
 
 
-def tool_labels(examples: Sequence[Example]) -> NDArray[np.bool_]:
-    """Return which rows are labelled as needing a tool, shape ``(rows,)``."""
-    return np.asarray([e.routes == TOOL for e in examples])
-
-
-def _minimise(loss: object, parameters: list[torch.Tensor]) -> None:
+def _minimise(loss: Callable[[], torch.Tensor], parameters: list[torch.Tensor]) -> None:
     optimiser = torch.optim.LBFGS(parameters, max_iter=200, line_search_fn="strong_wolfe")
 
     def closure() -> torch.Tensor:
         optimiser.zero_grad()
-        value: torch.Tensor = loss()  # type: ignore[operator]
+        value = loss()
         value.backward()
         return value
 

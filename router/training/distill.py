@@ -1,15 +1,5 @@
 """Distil the teacher's sentence embeddings into the student.
 
-Loss: one minus the cosine to the teacher's vector (projected on its leading axes), plus the
-squared difference of the two in-batch similarity matrices, which keeps neighbourhoods
-intact (relational distillation: Park et al., CVPR 2019, arXiv:1904.05068, section 3.1), plus
-the squared error of every token's state (Jiao et al., arXiv:1909.10351, section 3.1): student
-and teacher share their tokens, and the states say more about a text than its one vector.
-
-Some sequences hold a second text behind the first, each with the targets it has alone. So
-the encoder learns to read what stands behind a ``[SEP]``, the offered tools, without letting
-it colour the request's own embedding.
-
 Optimiser: Muon for the matrices inside the encoder (Jordan et al., 2024, with the update
 scale of Liu et al., arXiv:2502.16982, section 2.2), AdamW for the rest. Schedule: warm-up,
 plateau, linear decay (Hu et al., arXiv:2404.06395, section 4), so that a finished run can be
@@ -20,14 +10,15 @@ from __future__ import annotations
 
 import time
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from tokenizers import Tokenizer
 from tqdm import tqdm
 
-from router.training.batches import epochs, pad
+from router.training.batches import epochs
+from router.training.distillation_loss import distillation_loss, targets_of
 from router.training.sources import distillation_corpus
 from router.training.student import (
     EMBEDDING_DIM,
@@ -37,12 +28,7 @@ from router.training.student import (
     principal_axes,
     student_config,
 )
-from router.training.teacher import (
-    TEACHER_DIM,
-    TeacherStates,
-    teacher_folder,
-    teacher_states,
-)
+from router.training.teacher import TeacherStates, teacher_folder, teacher_states
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -87,66 +73,6 @@ class DistillSettings:
     limit: int = 0
 
 
-class Targets(NamedTuple):
-    """A batch of sequences and what the teacher says of them.
-
-    Attributes:
-        ids: Token ids, shape ``(sequences, tokens)``, int64; zero where ``mask`` is.
-        mask: Which tokens are there, int64.
-        first: Which of them belong to the sequence's first text, int64.
-        states: The teacher's states, shape ``(sequences, tokens, 384)``, float32; zero where
-            ``mask`` is.
-    """
-
-    ids: torch.Tensor
-    mask: torch.Tensor
-    first: torch.Tensor
-    states: torch.Tensor
-
-
-def targets_of(
-    teacher: TeacherStates, texts: NDArray[np.int64], *, joined: bool, device: str
-) -> Targets:
-    """Return the texts one a sequence; in pairs when ``joined``, an odd one left out."""
-    half = len(texts) // 2
-    pairs = np.stack([texts[:half], texts[half : 2 * half]], axis=1)
-    sequences = pairs.tolist() if joined else [[text] for text in texts.tolist()]
-    # A later text leaves its [CLS] behind, as an offered tool has none.
-    ids, mask = pad(
-        [np.concatenate([teacher.ids[t][k > 0 :] for k, t in enumerate(s)]) for s in sequences],
-        device,
-    )
-    states = torch.zeros((*ids.shape, TEACHER_DIM))
-    first = torch.zeros_like(mask)
-    for row, sequence in enumerate(sequences):
-        parts = [teacher.tokens(text)[k > 0 :] for k, text in enumerate(sequence)]
-        whole = np.concatenate(parts).astype(np.float32)
-        states[row, : len(whole)] = torch.from_numpy(whole)
-        first[row, : len(parts[0])] = 1
-    return Targets(ids, mask, first, states.to(device))
-
-
-def distillation_loss(
-    student: torch.Tensor, teacher: torch.Tensor, targets: Targets, settings: DistillSettings
-) -> torch.Tensor:
-    """Return the scalar loss of projected token states ``(sequences, tokens, dim)``.
-
-    Args:
-        student: The student's states after its embedding head, float32.
-        teacher: The teacher's, projected to the same width.
-        targets: Says which tokens count for what.
-        settings: Weighs the terms.
-    """
-    there = targets.mask.unsqueeze(-1).to(student.dtype)
-    error = ((student - teacher).square() * there).sum() / teacher.square().sum()
-    first = targets.first.unsqueeze(-1).to(student.dtype)
-    ours = torch.nn.functional.normalize((student * first).sum(dim=1), dim=-1)
-    theirs = torch.nn.functional.normalize((teacher * first).sum(dim=1), dim=-1)
-    cosine = 1.0 - (ours * theirs).sum(dim=-1).mean()
-    difference = (ours @ ours.T - theirs @ theirs.T).square().mean()
-    return cosine + settings.similarity_weight * difference + settings.token_weight * error
-
-
 def plateau_end(settings: DistillSettings) -> float:
     """Return after how many presentations the rates begin to fall."""
     return settings.presentations * (1.0 - settings.decay_ratio)
@@ -156,8 +82,10 @@ def rate_factor(shown: int, settings: DistillSettings) -> float:
     """Return what peak rates are multiplied by after ``shown`` presentations, in [0, 1]."""
     if shown < settings.warmup_presentations:
         return shown / settings.warmup_presentations
+    if shown <= plateau_end(settings):
+        return 1.0
     decaying = settings.presentations * settings.decay_ratio
-    return min(1.0, max(0.0, (settings.presentations - shown) / decaying))
+    return max(0.0, (settings.presentations - shown) / decaying)
 
 
 @dataclass(slots=True)
@@ -179,11 +107,11 @@ class _Run:
         }
         _write(path, state)
 
-    def resume(self, path: Path, settings: DistillSettings) -> bool:
+    def resume(self, path: Path, settings: DistillSettings, device: str) -> bool:
         """Go on from ``path`` if its run may become this one; return whether it did."""
         if not path.exists():
             return False
-        state = torch.load(path)
+        state = torch.load(path, map_location=device)
         if not _continues(state["settings"], state["shown"], settings):
             return False
         self.model.load_state_dict(state["model"])
@@ -215,7 +143,7 @@ def distill(data: Path, work: Path, settings: DistillSettings, device: str) -> P
     ``work/plateau.ckpt``.
     """
     final = work / "student.pt"
-    if final.exists() and torch.load(final)["settings"] == asdict(settings):
+    if final.exists() and torch.load(final, map_location="cpu")["settings"] == asdict(settings):
         return final
     torch.manual_seed(settings.seed)
     texts = distillation_corpus(data)
@@ -227,7 +155,7 @@ def distill(data: Path, work: Path, settings: DistillSettings, device: str) -> P
 
     run = _new_run(settings, device)
     checkpoint, plateau = work / "distill.ckpt", work / "plateau.ckpt"
-    _ = run.resume(checkpoint, settings) or run.resume(plateau, settings)
+    _ = run.resume(checkpoint, settings, device) or run.resume(plateau, settings, device)
     batches = epochs(
         lengths,
         batch_tokens=settings.batch_tokens,

@@ -57,6 +57,15 @@ def all_examples(data: Path, *, seed: int) -> list[Example]:
     return rows + _with_other_tools(rows, data, random.Random(seed))  # noqa: S311 - nothing secret
 
 
+def is_ordinary(example: Example) -> bool:
+    """Whether the text is one of those that tell what requests usually look like.
+
+    Chinese is undeclared; the prompts of ``lengths:arena_hard`` are those of arena-hard v0.1,
+    which measure what is done with prompts never seen.
+    """
+    return "belle_zh" not in example.source and example.source != "lengths:arena_hard"
+
+
 def ordinary_texts(data: Path, examples: list[Example], split: str) -> list[str]:
     """Return English texts of every kind that is to be served, about as many of each.
 
@@ -69,9 +78,8 @@ def ordinary_texts(data: Path, examples: list[Example], split: str) -> list[str]
     per_source, sentences = limits[split]
     by_source: dict[str, dict[str, None]] = {}
     for example in examples:
-        source = example.source.split(":")[0]
-        if example.split == split and example.tools is None and source != "belle_zh":
-            by_source.setdefault(source, {})[example.text] = None
+        if example.split == split and example.tools is None and is_ordinary(example):
+            by_source.setdefault(example.source, {})[example.text] = None
     corpus = [row["text"] for row in read_rows(data / "sentences" / "sentences.jsonl.gz")]
     part = [text for text in corpus if (split_of(text) == "dev") is (split == "dev")]
     step = max(1, len(part) // sentences)

@@ -96,13 +96,14 @@ def pooled_inputs(
     identity = hashlib.sha256()
     for parameter in student.state_dict().values():
         identity.update(parameter.cpu().numpy().tobytes())
-    for item in items:
-        identity.update(repr((item.text, item.tools)).encode())
+    tokens = tokenised(tokenizer, items)
+    identity.update(tokens.lengths.tobytes() + tokens.features.tobytes())
+    for ids in tokens.ids:
+        identity.update(ids.tobytes())
     path = cache / f"pooled-{identity.hexdigest()[:20]}.npz"
     if path.exists():
         with np.load(path) as arrays:
             return Inputs(**arrays)
-    tokens = tokenised(tokenizer, items)
     texts: dict[int, NDArray[np.float32]] = {}
     tools: dict[int, NDArray[np.float32]] = {}
     student.eval()

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 MATCH_DIM = 32
 GIST_DIM = 32
 _FAR_BELOW = -1e4
+# Deviations below are rounding: the mean of equal float32 values is not quite the value.
+_CONSTANT = 1e-5
 
 
 class HeadOutputs(NamedTuple):
@@ -62,8 +64,11 @@ class Standardised(nn.Module):
     def fit(self, rows: torch.Tensor) -> None:
         """Take mean and deviation from ``rows``, shape ``(rows, width)``."""
         self.mean.copy_(rows.mean(dim=0))
-        # A feature that never varies in training must not explode when it once does.
-        self.scale.copy_(rows.std(dim=0).clamp(min=1e-2))
+        deviation = rows.std(dim=0)
+        # What never varies here must not explode when it once does: a flag of 0 or 1 that is
+        # new would else be 100 deviations away.
+        constant = deviation < _CONSTANT
+        self.scale.copy_(deviation.clamp(min=1e-2).masked_fill(constant, 1.0))
 
     def forward(self, rows: torch.Tensor) -> torch.Tensor:
         """Return the rows standardised."""

@@ -23,27 +23,38 @@ def check_output(out: Path, *, force: bool) -> None:
     """Make sure that a new folder may take the place of ``out``.
 
     Raises:
-        OutputRefused: If it exists without ``force``, or is anything but an artifact.
+        OutputRefused: If it exists without ``force``, is anything but an artifact or an empty
+            folder, or cannot be looked at.
     """
-    if not out.exists() and not out.is_symlink():
-        return
+    try:
+        if not out.exists() and not out.is_symlink():
+            return
+        replaceable = (
+            not out.is_symlink()
+            and out.is_dir()
+            and ((out / SUMS).is_file() or not any(out.iterdir()))
+        )
+    except OSError as error:
+        msg = f"--out {out}: cannot be looked at: {error.strerror}"
+        raise OutputRefused(msg) from error
     if not force:
         msg = f"--out {out}: exists; --force replaces it"
         raise OutputRefused(msg)
-    if out.is_symlink() or not out.is_dir() or (any(out.iterdir()) and not (out / SUMS).is_file()):
+    if not replaceable:
         msg = f"--out {out}: exists and is no artifact folder, so --force does not replace it"
         raise OutputRefused(msg)
 
 
 @contextmanager
-def placed_whole(out: Path) -> Iterator[tuple[Path, Path]]:
+def placed_whole(out: Path, *, force: bool) -> Iterator[tuple[Path, Path]]:
     """Give an empty work folder and the folder to fill, which moves to ``out`` at the end.
 
     Both lie beside ``out`` and are gone afterwards, whatever happened; an earlier ``out`` stays
     where it is until the new one is whole.
 
     Raises:
-        OutputRefused: If nothing can be written there.
+        OutputRefused: If nothing can be written there, or something that :func:`check_output`
+            refuses came to be there meanwhile.
     """
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
@@ -55,6 +66,7 @@ def placed_whole(out: Path) -> Iterator[tuple[Path, Path]]:
         filled, earlier = work / "filled", work / "earlier"
         filled.mkdir()
         yield work, filled
+        check_output(out, force=force)
         had_one = out.exists()
         if had_one:
             out.rename(earlier)

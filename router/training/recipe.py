@@ -75,8 +75,8 @@ class Recipe:
         if not (math.isfinite(self.weight_decay) and self.weight_decay >= 0.0):
             msg = f"weight_decay: must be finite and >= 0, got {self.weight_decay}"
             raise ValueError(msg)
-        if not self.clip_norm > 0.0:
-            msg = f"clip_norm: must be > 0, got {self.clip_norm}"
+        if not (math.isfinite(self.clip_norm) and self.clip_norm > 0.0):
+            msg = f"clip_norm: must be finite and > 0, got {self.clip_norm}"
             raise ValueError(msg)
         if self.unfreeze_last and self.lora_rank:
             msg = "unfreeze_last: not together with lora_rank, which trains all layers"

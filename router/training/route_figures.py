@@ -94,12 +94,15 @@ def choose_threshold(
 def at_threshold(
     p: Floats, labels: Routes, routes: Sequence[str], threshold: float
 ) -> dict[str, Any]:
-    """Return the share of rows that reach the threshold and how many of them rightly."""
+    """Return the share of rows that reach the threshold and how many of them rightly.
+
+    Either is None where there are no rows to take a share of.
+    """
     score, wrong = _choices(p, labels, routes)
     decided = score >= threshold
     return {
         "where": FAST if {FAST, SLOW} <= set(routes) else "to their likeliest route",
-        "coverage": float(decided.mean()),
+        "coverage": float(decided.mean()) if len(decided) else None,
         "accuracy": float(1.0 - wrong[decided].mean()) if decided.any() else None,
     }
 

@@ -1,8 +1,9 @@
 """Read the public data sets the artifact is trained on.
 
 The folder layout is documented in ``router/training/README.md``. Every reader returns only
-rows that may train weights: the data set's own split column is obeyed, and sets without one
-are split by a hash of the normalised prompt (70 / 10 / 20), so duplicates stay together.
+rows that may train weights, unless it takes the part as an argument: the data set's own split
+column is obeyed. Other sets are split by a hash of the normalised prompt (:func:`split_of`), so
+that the duplicates within one stay together.
 """
 
 from __future__ import annotations

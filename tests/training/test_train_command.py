@@ -134,16 +134,20 @@ def test_ctrl_c_leaves_nothing_behind(
     assert left(tmp_path) == set()
 
 
-def test_an_interrupted_replacement_keeps_the_earlier_artifact(tmp_path: Path) -> None:
-    from router.training.output_folder import placed_whole
+def test_the_threshold_is_judged_on_rows_that_did_not_choose_it(
+    train: Any, tmp_path: Path, made_up: ModuleType
+) -> None:
+    from router.training.user_rows import UserRow
 
-    out = tmp_path / "out"
-    out.mkdir()
-    (out / "SHA256SUMS").write_text("", encoding="utf-8")
-    with pytest.raises(FileNotFoundError), placed_whole(out) as (_, filled):
-        filled.rmdir()
-    assert left(tmp_path) == {"out"}
-    assert (out / "SHA256SUMS").exists()
+    assert train().exit_code == 0
+    report = json.loads((tmp_path / "out" / "report.json").read_text(encoding="utf-8"))
+    assert report["at_threshold"]["split"] == "test"
+    kept = [row for row in made_up.made_up_rows("fast", "slow") if UserRow(**row).split != "test"]
+    path = made_up.write_rows(tmp_path / "rows.jsonl", kept)
+    result = train("--out", str(tmp_path / "again"), rows=path)
+    assert result.exit_code == 0, result.output
+    report = json.loads((tmp_path / "again" / "report.json").read_text(encoding="utf-8"))
+    assert report["at_threshold"]["split"] == "dev"
 
 
 def test_temperatures_that_collapsed_to_one_value_are_warned_of(
@@ -195,11 +199,13 @@ def test_a_route_without_dev_rows_is_named(train: Any, made_up: ModuleType, tmp_
     ("options", "message"),
     [
         (("--routes", "fast,slow,fast"), "--routes: names a route twice"),
+        (("--routes", ","), "--routes: names fewer than two routes"),
         (("--routes", "fast,law"), "line 61, route: is no known route; allowed: fast, law"),
         (("--max-length", "4096"), "max_length: is 4096, tiny reads at most 512"),
         (("--unfreeze-last", "9"), "unfreeze_last: is 9, the encoder has 2 layers"),
         (("--unfreeze-last", "1", "--lora", "2"), "not together with lora_rank"),
         (("--device", "nowhere"), "--device nowhere: torch has no such device here"),
+        (("--device", "meta"), "--device meta: torch has no such device here"),
         (("--name", "a b"), "name: must be 1 to 64"),
         (("--languages", "english"), "languages: must be ISO 639-1 codes"),
     ],
